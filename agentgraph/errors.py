@@ -1,0 +1,222 @@
+"""The exceptions of agentgraph.
+
+Each says what was given, what was expected and what to do. The tree::
+
+    AgentGraphError
+    +-- ConfigurationError (ValueError)         an argument of create_agent, a tool, a schema, a middleware
+    |   +-- ConfigurationTypeError (TypeError)  ... is of the wrong type
+    +-- RunError                                a run cannot go on
+    |   +-- EmptyTurnError                      the model gave an empty turn, also when asked again
+    |   +-- RepeatedToolCallError               one identical call with identical results without end
+    |   +-- MalformedToolCallError              calls whose arguments cannot be read, also when asked again
+    |   +-- MissingToolCallError                a forced tool call did not come, also when asked again
+    |   +-- ToolTimeoutError (TimeoutError)     a tool took longer than its limit
+    |   +-- StructuredOutputError               see agentgraph.structured_output
+    |       +-- MultipleStructuredOutputsError
+    |       +-- StructuredOutputValidationError
+    |       +-- MissingStructuredOutputError    the model answered in prose, also when asked again
+    +-- ModelError                              a model's server, see its own section
+        +-- AuthenticationError                 401, 403
+        +-- ModelNotFoundError                  404
+        +-- BadRequestError                     400, 413, 422 and other 4xx
+        |   +-- ContextOverflowError            the prompt is longer than the model's window
+        |   +-- ContentFilterError              the provider's filter refused
+        +-- RateLimitError                      429
+        |   +-- QuotaError                      429 that waiting does not mend
+        +-- OverloadedError                     503, 529
+        +-- ServerError                         other 5xx
+        +-- ModelConnectionError                no connection, or one that broke before the first byte
+        |   +-- ModelTimeoutError (TimeoutError)
+        +-- TruncatedStreamError                a stream without its end; holds the partial message
+        +-- InvalidResponseError                not JSON, not this API, half a JSON
+"""
+
+from typing import Any
+
+__all__ = [
+    "AgentGraphError",
+    "AuthenticationError",
+    "BadRequestError",
+    "ConfigurationError",
+    "ConfigurationTypeError",
+    "ContentFilterError",
+    "ContextOverflowError",
+    "EmptyTurnError",
+    "InvalidResponseError",
+    "MalformedToolCallError",
+    "MissingToolCallError",
+    "ModelConnectionError",
+    "ModelError",
+    "ModelNotFoundError",
+    "ModelTimeoutError",
+    "OverloadedError",
+    "QuotaError",
+    "RateLimitError",
+    "RepeatedToolCallError",
+    "RunError",
+    "ServerError",
+    "ToolTimeoutError",
+    "TruncatedStreamError",
+]
+
+
+class AgentGraphError(Exception):
+    """The root of all exceptions that agentgraph raises on purpose."""
+
+
+class ConfigurationError(AgentGraphError, ValueError):
+    """An agent, tool, schema, model or middleware was described in a way that cannot work.
+
+    Raised when the agent is built, or at the first moment at which the mistake can be known.
+    """
+
+
+class ConfigurationTypeError(ConfigurationError, TypeError):
+    """As ConfigurationError, where the mistake is the type of what was given."""
+
+
+class RunError(AgentGraphError):
+    """A run cannot go on. What was done until then is in the state of the thread."""
+
+
+class EmptyTurnError(RunError):
+    """The model answered with neither text nor a tool call, and did so again when it was asked once more."""
+
+
+class RepeatedToolCallError(RunError):
+    """The model repeats one identical call, gets identical results, and did not stop when it was told."""
+
+
+class MalformedToolCallError(RunError):
+    """The model keeps sending tool calls whose arguments cannot be read."""
+
+
+class MissingToolCallError(RunError):
+    """A tool call was demanded (`tool_choice`) and did not come, also when it was asked for again."""
+
+
+class ToolTimeoutError(RunError, TimeoutError):
+    """A tool took longer than its time limit. Told to the model like every error of a tool."""
+
+
+class ModelError(AgentGraphError):
+    """A model's server refused, failed or could not be reached.
+
+    Attributes:
+        provider: name of the provider, e.g. "openai".
+        status: HTTP status, None when there was no HTTP answer.
+        code: the provider's own code or type of the error, if it named one.
+        request_id: the provider's id of the request, to quote to its support.
+        url: the URL that was asked, without secrets.
+        retryable: whether the same request may succeed later.
+        retry_after: seconds that the server asked to wait, None if it did not.
+        attempts: how often the request was sent; a retry from outside multiplies it.
+    """
+
+    retryable_by_default = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str | None = None,
+        status: int | None = None,
+        code: str | None = None,
+        request_id: str | None = None,
+        url: str | None = None,
+        retryable: bool | None = None,
+        retry_after: float | None = None,
+        attempts: int = 1,
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.status = status
+        self.code = code
+        self.request_id = request_id
+        self.url = url
+        self.retryable = self.retryable_by_default if retryable is None else retryable
+        self.retry_after = retry_after
+        self.attempts = attempts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are rebuilt from `args` alone, which would lose the keyword-only fields.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(cls: type[ModelError], args: tuple[Any, ...], fields: dict[str, Any]) -> ModelError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+class AuthenticationError(ModelError):
+    """The key is missing, wrong, or not allowed to do this (401, 403)."""
+
+
+class ModelNotFoundError(ModelError):
+    """The model or the path does not exist on this server (404)."""
+
+
+class BadRequestError(ModelError):
+    """The server refused the request as it stands (400, 413, 422 and other 4xx)."""
+
+
+class ContextOverflowError(BadRequestError):
+    """The prompt is longer than the model's context window."""
+
+
+class ContentFilterError(BadRequestError):
+    """The provider's content filter refused the prompt or cut the answer."""
+
+
+class RateLimitError(ModelError):
+    """Too many requests (429); waiting helps."""
+
+    retryable_by_default = True
+
+
+class QuotaError(RateLimitError):
+    """The account has no quota left (429); waiting does not help."""
+
+    retryable_by_default = False
+
+
+class OverloadedError(ModelError):
+    """The provider has no capacity at the moment (503, 529)."""
+
+    retryable_by_default = True
+
+
+class ServerError(ModelError):
+    """The provider failed (other 5xx)."""
+
+    retryable_by_default = True
+
+
+class ModelConnectionError(ModelError):
+    """No connection to the server, or one that broke before the first byte of the answer."""
+
+    retryable_by_default = True
+
+
+class ModelTimeoutError(ModelConnectionError, TimeoutError):
+    """The server did not answer, or fell silent, for longer than the limit."""
+
+
+class TruncatedStreamError(ModelError):
+    """A stream ended, or broke, before its end marker. Nothing of it was run.
+
+    Attributes:
+        partial: the message as far as it came (an AIMessageChunk), None if nothing came.
+    """
+
+    retryable_by_default = True
+
+    def __init__(self, message: str, *, partial: Any = None, **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.partial = partial
+
+
+class InvalidResponseError(ModelError):
+    """The server's answer is not what this API says: not JSON, HTML of a proxy, half a JSON."""
