@@ -1,0 +1,1 @@
+"""The stations of an agent: one file a kind of node."""

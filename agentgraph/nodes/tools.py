@@ -1,0 +1,174 @@
+"""The station of the tools: one tool call, through the hooks around it, to an update of the state.
+
+The node runs once for each call (langgraph's `Send`), so calls run side by side, and one that fails, waits or
+interrupts changes nothing for the others. Its input is the call; the whole state is read from the graph.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langchain_core.messages import ToolCall, ToolMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import BaseTool
+from langgraph._internal._constants import CONF, CONFIG_KEY_READ, CONFIG_KEY_READ_STATE
+from langgraph.constants import END
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from agentgraph.composing import Call, Composed, compose, has_hook
+from agentgraph.errors import ConfigurationTypeError
+from agentgraph.hooks import HOOKS
+from agentgraph.state import ToolExit, visible_state
+from agentgraph.tools.execution import Tell, Toolbox, acall_tool, call_tool, request_for, settle, tell_arguments
+from agentgraph.tools.failures import OnToolError
+from agentgraph.tools.prepare import PreparedTool
+from agentgraph.tools.results import answered, answers_in, as_items, done
+
+__all__ = ["ToolsNode"]
+
+
+@dataclass(frozen=True, eq=False)
+class ToolsNode(Runnable[Any, Any]):
+    """The node that runs one tool call.
+
+    Attributes:
+        tools: the agent's tools by name.
+        on_tool_error: what happens with a tool's error that no hook has dealt with.
+        middleware: all middleware; their wrap hooks stand around the call, the first outermost.
+
+    Example:
+        >>> from agentgraph.tools.prepare import prepare
+        >>> def add(a: int, b: int) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> node = ToolsNode({"add": prepare(add)})
+        >>> node.invoke([{"name": "add", "args": {"a": 1, "b": 2}, "id": "1"}])["messages"][0].content
+        '3'
+    """
+
+    tools: Mapping[str, PreparedTool]
+    on_tool_error: OnToolError = "return"
+    middleware: tuple[Any, ...] = ()
+    toolbox: Toolbox = field(init=False)
+    tell: Tell = field(init=False)
+    call: Call = field(init=False)
+    always_reads_state: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        spec = HOOKS["wrap_tool_call"]
+        wrapped = any(has_hook(one, spec) for one in self.middleware)
+        base = Call(self._call, self._acall)
+        for name, value in {
+            "toolbox": Toolbox(self.tools),
+            "tell": tell_arguments(self.on_tool_error),
+            "call": compose(self.middleware, spec, base, _lift),
+            # Others than the tool see the state in the request.
+            "always_reads_state": wrapped or callable(self.on_tool_error),
+        }.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def tools_by_name(self) -> dict[str, BaseTool]:
+        """The tools by name."""
+        return {name: prepared.tool for name, prepared in self.tools.items()}
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002, ARG002 - the interface of Runnable
+        """Run one call in a sync run."""
+        request = self._request(input, config)
+        try:
+            result = self.call.sync(request).value
+        except Exception as error:  # noqa: BLE001 - told or raised again
+            result = settle(error, request, self.on_tool_error)
+        return _update(request, result)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002, ARG002 - the interface of Runnable
+        """Run one call in an async run."""
+        request = self._request(input, config)
+        try:
+            result = (await self.call.asynchronous(request)).value
+        except Exception as error:  # noqa: BLE001 - as above
+            result = settle(error, request, self.on_tool_error)
+        return _update(request, result)
+
+    def _call(self, request: ToolCallRequest) -> Composed:
+        return Composed(call_tool(request, self.toolbox, self.tell))
+
+    async def _acall(self, request: ToolCallRequest) -> Composed:
+        return Composed(await acall_tool(request, self.toolbox, self.tell))
+
+    def _request(self, given: Any, config: RunnableConfig | None) -> ToolCallRequest:
+        config = ensure_config() if config is None else config
+        call = _one_call(given)
+        prepared = self.tools.get(call["name"])
+        needed = self.always_reads_state or (prepared is not None and prepared.injection.reads_state)
+        return request_for(call, _state(given, config) if needed else {}, config, self.toolbox)
+
+
+def _one_call(given: Any) -> ToolCall:
+    if isinstance(given, dict) and given.get("__type") == "tool_call_with_context":
+        given = [given["tool_call"]]
+    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict) and "name" in given[0]:
+        call: ToolCall = given[0]  # type: ignore[assignment] # checked just now
+        return call
+    raise ConfigurationTypeError(
+        f"The tools node got {repr(given)[:200]}; expected was a list of one call, as in Send('tools', [tool_call]). "
+        "To run all calls of a message at once in a graph of your own, use agentgraph.tools.ToolNode."
+    )
+
+
+def _state(given: Any, config: RunnableConfig) -> dict[str, Any]:
+    """The whole state: a Send carries only the call."""
+    if isinstance(given, dict):
+        return visible_state(given["state"])
+    conf = config.get(CONF, {})
+    read_state = conf.get(CONFIG_KEY_READ_STATE)
+    if read_state is not None:
+        return visible_state(read_state())
+    read = conf.get(CONFIG_KEY_READ)
+    # Its second argument are the channels; the others are langgraph's own.
+    return {} if read is None else visible_state(read(list(read.args[1]), True))
+
+
+def _lift(result: Any) -> tuple[Any, None]:
+    items = result if isinstance(result, list) and result else [result]
+    strange = [item for item in items if not isinstance(item, ToolMessage | Command)]
+    if not strange:
+        return result, None
+    raise ConfigurationTypeError(
+        f"A wrap_tool_call hook returned {type(strange[0]).__name__}; expected was what the handler gives, a "
+        "ToolMessage or a Command. Was a `return` or an `await` forgotten?"
+    )
+
+
+def _update(request: ToolCallRequest, result: Any) -> Any:
+    """What the call writes to the state: messages, commands, and the wish to leave the loop."""
+    call = request.tool_call
+    items = as_items(answered(result, call))
+    messages = [item for item in items if isinstance(item, ToolMessage)]
+    commands = [item for item in items if isinstance(item, Command) and item.graph is None]
+    # A graph can be left only once, so the loop's first node does it for all calls of this step together.
+    leaving = [item for item in items if isinstance(item, Command) and item.graph is not None]
+    own = [message for command in commands for message in answers_in(command, call)]
+    if leaving and not messages and not own:
+        messages = [message for command in leaving for message in answers_in(command, call)] or [done(call)]
+    exits: list[ToolExit] = [{"kind": "parent", "command": command} for command in leaving]
+    if any(END in _targets(command) for command in commands):
+        exits.append({"kind": "end"})
+    if getattr(request.tool, "return_direct", False) and all(m.status != "error" for m in (*messages, *own)):
+        exits.append({"kind": "return_direct"})
+    update = ({"messages": messages} if messages else {}) | ({"tool_exits": exits} if exits else {})
+    if not commands:
+        return update
+    return [*(_not_to_the_end(command) for command in commands), *([update] if update else [])]
+
+
+def _targets(command: Command[Any]) -> Sequence[Any]:
+    return command.goto if isinstance(command.goto, list | tuple) else [command.goto]
+
+
+def _not_to_the_end(command: Command[Any]) -> Command[Any]:
+    """The command without its way to the end, which langgraph would take beside the loop's own way."""
+    targets = _targets(command)
+    return replace(command, goto=[target for target in targets if target != END]) if END in targets else command
