@@ -14,9 +14,8 @@ Context variables (and so the configuration of the current run) are copied acros
 across as well: when a task that awaits `run_blocking` is cancelled, whatever the thread is waiting for through another
 bridge is cancelled too, so that the thread unwinds with `asyncio.CancelledError`.
 
-Threads are taken from an elastic set of daemon threads without an upper limit, because any limit deadlocks as soon as
-that many calls each wait for a nested one; how many run at once is limited by those who start them (`max_concurrency`).
-Idle threads end after some seconds.
+Threads come from an elastic set of daemon threads without an upper limit, because any limit deadlocks as soon as that
+many calls each wait for a nested one; how many run at once is for those to limit who start them (`max_concurrency`).
 """
 
 import asyncio
@@ -25,9 +24,11 @@ import contextlib
 import contextvars
 import functools
 import inspect
+import math
 import os
 import queue
 import threading
+import time
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -37,11 +38,9 @@ __all__ = ["async_handler", "run_blocking", "run_coroutine", "run_limited", "syn
 T = TypeVar("T")
 P = ParamSpec("P")
 
-IDLE_SECONDS = 10.0
-"""How long a thread without work waits for some before it ends."""
-
-GRACE_SECONDS = 5.0
-"""How long an interrupted `run_coroutine` waits for its cancelled coroutine to clean up."""
+IDLE_SECONDS = 10.0  # how long a thread without work waits for some before it ends
+GRACE_SECONDS = 5.0  # how long an interrupted `run_coroutine` waits for its cancelled coroutine to clean up
+INTERRUPT_SECONDS = 0.5  # how long Ctrl-C may go unnoticed while the main thread waits
 
 
 class _Threads:
@@ -96,7 +95,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Scope:
-    """What a call in a thread is waiting for, so that it can be cancelled from outside."""
+    """What a call in a thread waits for, so that it can be cancelled from outside."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -104,7 +103,6 @@ class _Scope:
         self._cancelled = False
 
     def check(self) -> None:
-        """Raise CancelledError in a call that was cancelled, before it starts anything new."""
         if self._cancelled:
             raise asyncio.CancelledError
 
@@ -190,10 +188,32 @@ class _PrivateRun(Generic[T]):
             with contextlib.suppress(RuntimeError):
                 running[0].call_soon_threadsafe(running[1].cancel)
 
+    def abandon(self) -> None:
+        """Let it clean up when the one who waits was interrupted; nothing, where it has ended."""
+        if self.done.done():
+            return
+        self.cancel()
+        if self._running is None:
+            # Should it begin just now, it sees that it was cancelled.
+            self.discard()
+        else:
+            concurrent.futures.wait([self.done], timeout=GRACE_SECONDS)
+
     def discard(self) -> None:
         """Close a coroutine that will never be awaited."""
         if inspect.iscoroutine(self._work):
             self._work.close()
+
+
+def _wait(done: "concurrent.futures.Future[Any]", seconds: float = math.inf) -> bool:
+    """Wait in this thread; False when the time is over."""
+    # A signal may reach another thread, and some systems never wake a waiting one: the main thread looks up in between.
+    longest = INTERRUPT_SECONDS if threading.current_thread() is threading.main_thread() else threading.TIMEOUT_MAX
+    until = time.monotonic() + seconds
+    while not concurrent.futures.wait([done], timeout=max(0.0, min(longest, until - time.monotonic()))).done:
+        if time.monotonic() >= until:
+            return False
+    return True
 
 
 def run_coroutine(work: Awaitable[T] | Callable[[], Awaitable[T]]) -> T:
@@ -207,11 +227,8 @@ def run_coroutine(work: Awaitable[T] | Callable[[], Awaitable[T]]) -> T:
             (a Task, a client with open connections) cannot be awaited here; give a function that makes them.
 
     Returns:
-        What the coroutine returned.
-
-    Raises:
-        BaseException: what the coroutine raised. When this thread is interrupted (KeyboardInterrupt) the coroutine is
-            cancelled and given `GRACE_SECONDS` to clean up.
+        What the coroutine returned; what it raised is raised. When this thread is interrupted (KeyboardInterrupt), the
+        coroutine is cancelled and given `GRACE_SECONDS` to clean up.
 
     Example:
         >>> async def answer() -> int:
@@ -220,23 +237,13 @@ def run_coroutine(work: Awaitable[T] | Callable[[], Awaitable[T]]) -> T:
         42
     """
     call = _PrivateRun(work)
-    with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(_held(call.cancel))
-            _threads.submit(call.run)
-        except BaseException:
-            call.discard()
-            raise
-        return _result(call)
-
-
-def _result(call: _PrivateRun[T]) -> T:
     try:
-        return call.done.result()
+        with _held(call.cancel):
+            _threads.submit(call.run)
+            _wait(call.done)
+            return call.done.result()
     except BaseException:
-        if not call.done.done():
-            call.cancel()
-            concurrent.futures.wait([call.done], timeout=GRACE_SECONDS)
+        call.abandon()
         raise
     finally:
         # A raised exception refers to this frame; without this the two would keep each other alive.
@@ -259,14 +266,11 @@ async def run_blocking(func: Callable[P, T], /, *args: P.args, **kwargs: P.kwarg
 
     Args:
         func: the function; it sees a copy of this task's context variables.
-        *args: its positional arguments.
+        *args: its arguments.
         **kwargs: its keyword arguments.
 
     Returns:
-        What the function returned.
-
-    Raises:
-        BaseException: what the function raised; a StopIteration comes as RuntimeError: no coroutine can raise one.
+        What the function returned; what it raised is raised, a StopIteration as RuntimeError.
 
     Example:
         >>> asyncio.run(run_blocking(max, 1, 2))
@@ -287,16 +291,14 @@ async def run_blocking(func: Callable[P, T], /, *args: P.args, **kwargs: P.kwarg
         del outcome, settled
 
 
-def _settle(
-    call: Callable[[], T], loop: asyncio.AbstractEventLoop, settled: "asyncio.Future[concurrent.futures.Future[T]]"
-) -> None:
+def _settle(call: Callable[[], Any], loop: asyncio.AbstractEventLoop, settled: "asyncio.Future[Any]") -> None:
     outcome = _perform(call)
-    # A loop that was closed meanwhile has nobody left who waits.
+    # On a loop that was closed meanwhile nobody waits any more.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(_tell, settled, outcome)
 
 
-def _tell(settled: "asyncio.Future[concurrent.futures.Future[T]]", outcome: "concurrent.futures.Future[T]") -> None:
+def _tell(settled: "asyncio.Future[Any]", outcome: "concurrent.futures.Future[Any]") -> None:
     if not settled.done():
         settled.set_result(outcome)
 
@@ -320,9 +322,9 @@ def run_limited(func: Callable[[], T], *, seconds: float, expired: Callable[[], 
     scope, call = _in_scope(func)
     done: concurrent.futures.Future[concurrent.futures.Future[T]] = concurrent.futures.Future()
     with _held(scope.cancel):
-        _threads.submit(lambda: done.set_result(_perform(call)))
         try:
-            finished, _ = concurrent.futures.wait([done], timeout=seconds)
+            _threads.submit(lambda: done.set_result(_perform(call)))
+            finished = _wait(done, seconds)
         except BaseException:
             scope.cancel()
             raise
@@ -358,8 +360,8 @@ def sync_handler(handler: Callable[P, Awaitable[T]], loop: asyncio.AbstractEvent
 
 
 def _call_on_loop(func: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> T:
-    scope = _scope.get()
-    if scope is not None:
+    # A call that was cancelled starts nothing new.
+    if (scope := _scope.get()) is not None:
         scope.check()
 
     async def await_it() -> T:
@@ -387,10 +389,7 @@ def _call_on_loop(func: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventL
 def async_handler(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
     """Make a sync function awaitable: each call runs in a thread by `run_blocking`.
 
-    This is what an async wrapper gets as its `handler` in a sync run.
-
-    Args:
-        handler: the sync function; the result has the same parameters.
+    This is what an async wrapper gets as its `handler` in a sync run. The parameters stay the same.
     """
 
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:

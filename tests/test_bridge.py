@@ -216,6 +216,36 @@ def test_an_interrupted_wait_cancels_the_coroutine_and_lets_it_clean_up() -> Non
     assert inner.cancelled.is_set()
 
 
+def test_a_coroutine_that_was_cancelled_before_it_began_never_runs() -> None:
+    ran: list[str] = []
+
+    async def work() -> None:
+        ran.append("ran")
+
+    for given in (work, work()):
+        early = bridge._PrivateRun[None](given)
+        early.cancel()
+        early.run()
+        with pytest.raises(asyncio.CancelledError):
+            early.done.result(LIMIT)
+    assert ran == []
+
+
+def test_an_interrupted_limited_call_tells_what_it_waits_for() -> None:
+    inner = Endless()
+
+    def interrupt_soon() -> None:
+        assert inner.started.wait(LIMIT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    helper = threading.Thread(target=interrupt_soon)
+    helper.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_limited(lambda: run_coroutine(inner), seconds=LIMIT, expired=TimeoutError)
+    helper.join(LIMIT)
+    assert inner.cancelled.wait(LIMIT)
+
+
 async def test_a_sync_wrapper_calls_an_async_handler_on_its_own_loop() -> None:
     loop = asyncio.get_running_loop()
 
