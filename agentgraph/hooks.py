@@ -155,8 +155,8 @@ class AgentMiddleware(Generic[StateT, ContextT, ResponseT]):
 
         Args:
             request: the call; `request.tool` is None for a tool nobody registered.
-            handler: runs the tool, through the hooks further in; its errors are already tool messages unless the
-                agent has `on_tool_error="raise"`.
+            handler: runs the tool, through the hooks further in. Wrong arguments come back as a tool message; an
+                exception of the tool itself is raised, and is told to the model only when no hook has dealt with it.
 
         Returns:
             The answer to the call.

@@ -1,0 +1,101 @@
+"""The notebooks run from top to bottom, in a kernel of their own, without a key and without an error."""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SECONDS = 100
+
+# The last line that each cell prints. None: something, since it depends on what is installed.
+LAST_LINES = {
+    "01-first-agent": [
+        "ai: It is sunny in Rome.",
+        "tool weather: sunny in Rome",
+        None,
+        "[model] ai: Sunny in both.",
+        "ai: Sunny; the radar is down.",
+        "ai: You are Ada.",
+        'tool Forecast: Accepted as the final answer: {"city":"Rome","degrees":20}',
+        None,
+    ],
+    "02-middleware": [
+        "",
+        "You talk to Ada.",
+        "ai: It is sunny in Rome.",
+        "turns: 2 - replies left in the script: 1",
+        "Here I am.",
+        "['RetryTool', 'Log'] logged 2",
+        "Log ['model', 'tools', 'model']",
+        "ai: Noted.",
+    ],
+}
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def last_line(cell: Any) -> str:
+    """The end of what a cell printed."""
+    text = "".join(output.get("text", "") for output in cell.outputs if output.get("name") == "stdout")
+    return text.rstrip().rpartition("\n")[2].strip()
+
+
+def test_the_notebooks_are_numbered_without_a_gap() -> None:
+    assert [path.name[:3] for path in NOTEBOOKS] == ["01-", "02-"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_answers_one_question_in_under_ten_cells(path: Path) -> None:
+    notebook = read(path)
+    nbformat.validate(notebook)
+    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    headings = re.findall(r"^#+ .*", prose, re.MULTILINE)
+    assert (len(headings), headings[0][-1]) == (1, "?")
+    assert len(code_cells(notebook)) < 10
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
+    cells = code_cells(json.loads(path.read_text(encoding="utf-8"), object_hook=nbformat.from_dict))
+    assert [(cell.execution_count, cell.outputs) for cell in cells] == [(None, [])] * len(cells)
+
+
+@pytest.fixture
+def kernel_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where kernels keep their files, so that nothing of the user's is read or written."""
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return tmp_path
+
+
+async def execute(path: Path, folder: Path) -> list[Any]:
+    """The code cells with what they gave."""
+    notebook = read(path)
+    client = NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    await asyncio.wait_for(client.async_execute(), SECONDS)
+    return code_cells(notebook)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+async def test_a_notebook_runs_without_a_warning_and_prints_what_it_tells(path: Path, kernel_home: Path) -> None:
+    cells = await execute(path, kernel_home)
+    outputs = [output for cell in cells for output in cell.outputs]
+    unwanted = [one for one in outputs if one.output_type == "error" or one.get("name") == "stderr"]
+    assert unwanted == []
+    expected = LAST_LINES[path.stem]
+    lines = [last_line(cell) for cell in cells]
+    assert [None if end is None and line else line for line, end in zip(lines, expected, strict=True)] == expected
