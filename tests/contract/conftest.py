@@ -28,10 +28,8 @@ def _ainvoke(agent, given, config=None, **options):
 
 def _astream(agent, given, config=None, **options):
     async def last():
-        value = None
-        async for value in agent.astream(given, config, stream_mode="values", **options):
-            pass  # only the last one counts
-        return value
+        values = [value async for value in agent.astream(given, config, stream_mode="values", **options)]
+        return values[-1]
 
     return _bounded(last())
 

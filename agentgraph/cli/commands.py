@@ -1,0 +1,201 @@
+"""The commands and their options. Each body says what is done; how is in the modules it calls.
+
+The graph library is imported inside the commands that need it, so that `--help` and `doctor` answer at once, the latter
+also on a broken installation.
+"""
+
+import asyncio
+import io
+import json
+import sys
+import traceback
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentgraph.cli.diagnosis import diagnose, installed_version
+from agentgraph.cli.exits import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from agentgraph.cli.targets import Graph
+
+__all__ = ["app", "run"]
+
+EXIT_CODES = (
+    "Exit codes: 0 the agent answered; 1 the run failed; 2 wrong usage; 3 an extra or a program is missing; "
+    "4 paused for a decision; 130 cancelled."
+)
+
+app = typer.Typer(
+    name="agentgraph",
+    help="Talk to an agent, run it once, draw it, look at the installation.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Target = Annotated[str, typer.Argument(help="module:agent or path/to/file.py:agent.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON event a line.")]
+Thread = Annotated[
+    str | None, typer.Option("--thread", help="Id of the thread; by default a new one.", show_default=False)
+]
+
+
+def run(arguments: list[str]) -> int:
+    """Parse `arguments` and run the command they name.
+
+    Raises:
+        SystemExit: with the command's exit code.
+        CommandError: the command could not start.
+    """
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
+    app(args=arguments, prog_name="agentgraph")
+    return ExitCode.OK
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"agentgraph {installed_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog=EXIT_CODES)
+def chat(
+    target: Annotated[str | None, typer.Argument(help="module:agent or path/to/file.py:agent.")] = None,
+    *,
+    model: Annotated[str | None, typer.Option(help="Make an agent with this model, e.g. openai:gpt-5.")] = None,
+    tools: Annotated[str, typer.Option(help="Its tools: module:function, separated by commas.")] = "",
+    system: Annotated[str | None, typer.Option(help="Its system prompt.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="Its tool protocol, for a model without native tools.")] = None,
+    thread: Thread = None,
+    as_json: AsJson = False,
+) -> None:
+    """Talk to an agent: each line is a message; /exit, /usage, /help; Ctrl-C cancels an answer."""
+    from agentgraph.cli.chat import Chat  # noqa: PLC0415  see the module's docstring
+    from agentgraph.cli.conversation import Conversation  # noqa: PLC0415  see the module's docstring
+    from agentgraph.cli.screen import JsonScreen, Transcript  # noqa: PLC0415  see the module's docstring
+
+    is_terminal = sys.stdin.isatty() and not as_json
+    with asyncio.Runner() as runner, _reported(as_json=as_json):
+        if target is None:
+            graph = _make_agent(model, tools, system, protocol)
+        elif model is None and not (tools or system or protocol):
+            graph = _load(target, runner)
+        else:
+            raise CommandError("--model, --tools, --system and --protocol make an agent; module:agent names one")
+        conversation = Conversation(graph, thread or uuid.uuid4().hex)
+        runner.run(conversation.read_thread())
+        screen = JsonScreen() if as_json else Transcript()
+        code = Chat(runner, conversation, screen, is_terminal=is_terminal).run()
+    raise typer.Exit(code)
+
+
+@app.command("run", epilog=EXIT_CODES)
+def run_once(
+    target: Target,
+    message: Annotated[str, typer.Argument(help="What is said to the agent; - reads it from standard input.")],
+    *,
+    thread: Thread = None,
+    as_json: AsJson = False,
+    with_traceback: Annotated[bool, typer.Option("--traceback", help="Show where a run failed.")] = False,
+) -> None:
+    """Say one thing to an agent; the answer goes to standard output, tool calls and errors to standard error."""
+    from agentgraph.cli.chat import STATUS_CODES, play  # noqa: PLC0415  see the module's docstring
+    from agentgraph.cli.conversation import Conversation  # noqa: PLC0415  see the module's docstring
+    from agentgraph.cli.screen import JsonScreen, Transcript  # noqa: PLC0415  see the module's docstring
+
+    with asyncio.Runner() as runner, _reported(as_json=as_json):
+        conversation = Conversation(_load(target, runner), thread or uuid.uuid4().hex)
+        runner.run(conversation.read_thread())
+        if conversation.pending:
+            raise CommandError(f"thread {thread!r} is paused; answer it in `agentgraph chat`", ExitCode.PAUSED)
+        said = sys.stdin.read() if message == "-" else message
+        screen = JsonScreen() if as_json else Transcript(aside=sys.stderr)
+        ended = play(runner, conversation, conversation.say(said), screen)
+        if with_traceback and conversation.failure is not None:
+            traceback.print_exception(conversation.failure)
+    raise typer.Exit(STATUS_CODES[ended.status])
+
+
+@app.command(epilog=EXIT_CODES)
+def graph(
+    target: Target,
+    *,
+    output: Annotated[
+        Path | None, typer.Option(help="A file: .mmd, .md, .dot; .png or .svg where Graphviz or mmdc is installed.")
+    ] = None,
+    xray: Annotated[bool, typer.Option("--xray", help="Show what is inside subgraphs.")] = False,
+) -> None:
+    """Print the agent's graph as Mermaid, or write it to a file."""
+    from agentgraph.cli.drawing import write_picture  # noqa: PLC0415  see the module's docstring
+
+    with asyncio.Runner() as runner:
+        drawable = _load(target, runner).get_graph(xray=xray)
+    if output is None:
+        typer.echo(drawable.draw_mermaid(), nl=False)
+    else:
+        write_picture(drawable, output)
+        typer.echo(f"wrote {output}", err=True)
+
+
+@app.command(epilog=EXIT_CODES)
+def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False) -> None:
+    """Show versions, extras, which API keys are set (never their values), and whether the local model is there."""
+    findings = diagnose()
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        marks = {True: "+", None: "-", False: "!"}
+        for finding in findings:
+            typer.echo(f"{marks[finding.ok]} {finding.topic:<12} {finding.name:<20} {finding.value}")
+    raise typer.Exit(ExitCode.FAILED if any(finding.ok is False for finding in findings) else ExitCode.OK)
+
+
+def _load(target: str, runner: asyncio.Runner) -> "Graph":
+    from agentgraph.cli.targets import load_agent, search_working_directory  # noqa: PLC0415  see the module's docstring
+
+    search_working_directory()
+    return load_agent(target, runner)
+
+
+def _make_agent(model: str | None, tools: str, system: str | None, protocol: str | None) -> "Graph":
+    from agentgraph import create_agent  # noqa: PLC0415  see the module's docstring
+    from agentgraph.cli.targets import load_tools, search_working_directory  # noqa: PLC0415  see the module's docstring
+    from agentgraph.errors import ConfigurationError  # noqa: PLC0415  see the module's docstring
+
+    if model is None:
+        raise CommandError("name an agent (module:agent) or a model (--model provider:name)")
+    search_working_directory()
+    try:
+        return create_agent(model, load_tools(tools), system_prompt=system, tool_protocol=protocol)
+    except ConfigurationError as error:
+        raise CommandError(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _reported(*, as_json: bool) -> Iterator[None]:
+    """A program that reads events learns also from them that the command could not start."""
+    try:
+        yield
+    except CommandError as error:
+        if as_json:
+            typer.echo(json.dumps({"type": "error", "error": error.code.name.lower(), "message": str(error)}))
+        raise

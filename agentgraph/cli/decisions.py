@@ -1,0 +1,57 @@
+"""What a person says to a paused run, in the form that the question asks for."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentgraph.cli.events import Paused
+
+__all__ = ["decided", "is_approval"]
+
+BATCHED = "action_requests"
+PER_CALL = "tool_approval"
+
+
+def is_approval(question: Paused) -> bool:
+    """Whether the question takes yes and no: it is about tool calls, or a breakpoint."""
+    is_about_call = isinstance(question.value, Mapping) and question.value.get("type") == PER_CALL
+    return question.is_breakpoint or is_about_call or _is_batched(question)
+
+
+def decided(command: str, questions: Sequence[Paused], rest: str) -> dict[str, Any]:
+    """What is handed to the run, by the question's id.
+
+    Args:
+        command: `/approve`, `/reject` or `/resume`.
+        questions: the open questions.
+        rest: what stands after the command: the reason of a rejection, told to the model; JSON after `/resume`.
+
+    Raises:
+        ValueError: the JSON cannot be read, or does not say which question it answers; a breakpoint was rejected.
+    """
+    if command != "/approve" and any(question.is_breakpoint for question in questions):
+        raise ValueError("a breakpoint takes nothing but /approve")
+    if command == "/resume":
+        return _resumed(questions, rest)
+    decision = {"type": "approve"} if command == "/approve" else {"type": "reject"}
+    if command == "/reject" and rest:
+        decision["message"] = rest
+    return {question.id: _decision(question, decision) for question in questions}
+
+
+def _resumed(questions: Sequence[Paused], text: str) -> dict[str, Any]:
+    answer = json.loads(text)
+    ids = {question.id for question in questions}
+    if isinstance(answer, dict) and set(answer) == ids:
+        return answer
+    if len(ids) != 1:
+        raise ValueError(f"{len(ids)} questions are open; expected an object with the keys {', '.join(sorted(ids))}")
+    return dict.fromkeys(ids, answer)
+
+
+def _is_batched(question: Paused) -> bool:
+    return isinstance(question.value, Mapping) and isinstance(question.value.get(BATCHED), Sequence)
+
+
+def _decision(question: Paused, decision: dict[str, Any]) -> Any:
+    return {"decisions": [decision] * len(question.value[BATCHED])} if _is_batched(question) else decision

@@ -1,0 +1,162 @@
+"""From words of the command line to objects: `module:agent`, `path/to/file.py:agent`, lists of tools."""
+
+import asyncio
+import difflib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from langchain_core.tools import BaseTool
+from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
+
+from agentgraph.cli.exits import CommandError, ExitCode
+
+__all__ = ["Graph", "load_agent", "load_object", "load_tools", "search_working_directory"]
+
+Graph = Pregel[Any, Any, Any, Any]
+SHOWN_NAMES = 8
+
+
+def search_working_directory() -> None:
+    """Make modules of the working directory importable, before all others, as `python` itself does."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def load_agent(target: str, runner: asyncio.Runner) -> Graph:
+    """The compiled graph that `target` names.
+
+    Args:
+        target: `module:name` or `path/to/file.py:name`, of a compiled graph or of a function without parameters
+            (async or not) that returns one.
+        runner: the loop on which an async function runs, the one that the agent will later run on.
+
+    Returns:
+        The compiled graph.
+
+    Raises:
+        CommandError: the target cannot be found (code 2), is something else (2), or raised (1).
+    """
+    found = load_object(target)
+    if callable(found) and not isinstance(found, Pregel | StateGraph | type):
+        found = _call_factory(found, target, runner)
+    if isinstance(found, StateGraph):
+        raise CommandError(f"{target!r} is a StateGraph that is not compiled; name the result of its .compile()")
+    if not isinstance(found, Pregel):
+        expected = "a compiled graph (create_agent returns one) or a function without parameters that returns one"
+        raise CommandError(f"{target!r} is of type {type(found).__name__}; expected {expected}")
+    return found
+
+
+def load_tools(targets: str) -> list[Any]:
+    """The tools that a comma-separated list of `module:name` names; a name may hold a list of tools itself."""
+    tools: list[Any] = []
+    for target in filter(None, (part.strip() for part in targets.split(","))):
+        found = load_object(target)
+        if isinstance(found, BaseTool | dict) or callable(found):
+            tools.append(found)
+        elif isinstance(found, list | tuple):
+            tools.extend(found)
+        else:
+            kinds = "a tool, a function, or a list of these"
+            raise CommandError(f"{target!r} is of type {type(found).__name__}; expected {kinds}")
+    return tools
+
+
+def load_object(target: str) -> Any:
+    """The object that `module:name`, `module:object.attribute` or `path/to/file.py:name` stands for."""
+    place, colon, name = target.rpartition(":")
+    if not colon or not place or not name:
+        raise CommandError(f"{target!r} does not name an object; write module:name or path/to/file.py:name")
+    found: Any = _load_module(place)
+    for attribute in name.split("."):
+        try:
+            found = getattr(found, attribute)
+        except AttributeError:
+            raise CommandError(f"{place!r} has no {name!r}{_nearest(attribute, found)}") from None
+    return found
+
+
+def _load_module(place: str) -> ModuleType:
+    if place.endswith(".py") or os.sep in place:
+        return _load_file(Path(place))
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (place == error.name or place.startswith(f"{error.name}.")):
+            raise CommandError(f"importing {place!r} failed: {_described(error)}", ExitCode.FAILED) from error
+        near = _suggestion(place, (path.stem for path in Path.cwd().glob("*.py")))
+        raise CommandError(f"there is no module {place!r}, nor in {str(Path.cwd())!r}{near}") from error
+    except (Exception, SystemExit) as error:  # whatever a module raises while it is imported
+        raise CommandError(f"importing {place!r} failed: {_described(error)}", ExitCode.FAILED) from error
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        near = _suggestion(path.name, (other.name for other in path.parent.glob("*.py")))
+        raise CommandError(f"there is no file {str(path)!r}{near}")
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise CommandError(f"{str(path)!r} is not a Python file; expected a name that ends with .py")
+    module = importlib.util.module_from_spec(spec)
+    # Pickling and annotations look a module up by its name.
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever a module raises while it is imported
+        raise CommandError(f"importing {str(path)!r} failed: {_described(error)}", ExitCode.FAILED) from error
+    return module
+
+
+def _call_factory(factory: Any, target: str, runner: asyncio.Runner) -> Any:
+    needed = [
+        name
+        for name, parameter in _parameters(factory).items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+    ]
+    if needed:
+        raise CommandError(f"{target!r} needs {', '.join(needed)}; expected a function without parameters")
+    try:
+        made = factory()
+        return runner.run(_awaited(made)) if inspect.isawaitable(made) else made
+    except Exception as error:
+        raise CommandError(f"calling {target!r} failed: {_described(error)}", ExitCode.FAILED) from error
+
+
+def _parameters(factory: Any) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(factory).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+async def _awaited(made: Any) -> Any:
+    return await made
+
+
+def _described(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _nearest(name: str, holder: Any) -> str:
+    public = [other for other in dir(holder) if not other.startswith("_")]
+    graphs = [other for other in public if isinstance(getattr(holder, other, None), Pregel)]
+    return _suggestion(name, public) or (f"; graphs there: {', '.join(graphs[:SHOWN_NAMES])}" if graphs else "")
+
+
+def _suggestion(name: str, others: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(set(others)), n=3)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

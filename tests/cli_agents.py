@@ -1,0 +1,122 @@
+"""Agents of a user, for the tests of the command line: each test finds a copy of this file in its working directory."""
+
+import asyncio
+from typing import Any, TypedDict
+
+from langchain_core.messages import UsageMetadata
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
+from pydantic import BaseModel
+
+from agentgraph import create_agent
+from agentgraph.structured_output import ToolStrategy
+from agentgraph.testing import ScriptedModel, tool_call
+
+USAGE: UsageMetadata = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
+
+
+class SyncOnlySaver(InMemorySaver):
+    """As savers over a synchronous database driver are: without an async half."""
+
+    async def aget_tuple(self, config: Any) -> Any:
+        raise NotImplementedError
+
+    async def aput(self, *args: Any) -> Any:
+        raise NotImplementedError
+
+    async def aput_writes(self, *args: Any) -> None:
+        raise NotImplementedError
+
+
+class Weather(BaseModel):
+    """A structured answer."""
+
+    city: str
+
+
+class Counter(TypedDict):
+    """A state without messages."""
+
+    x: int
+
+
+def weather(city: str) -> str:
+    """Weather of a city."""
+    if city == "Nowhere":
+        raise ValueError("there is no such city")
+    return f"sunny in {city}"
+
+
+def ask(question: str) -> Any:
+    """Ask the person."""
+    return interrupt(question)
+
+
+def delete(name: str) -> str:
+    """Delete something, after an approval."""
+    decision = interrupt({"type": "tool_approval", "name": "delete", "args": {"name": name}})
+    return f"deleted {name}" if decision["type"] == "approve" else f"kept {name}: {decision['message']}"
+
+
+async def slow(city: str) -> str:
+    """Wait for a word from a city that never comes."""
+    await asyncio.Event().wait()
+    return city
+
+
+def model(*replies: Any) -> ScriptedModel:
+    return ScriptedModel(*replies, usage=USAGE)
+
+
+def weather_agent(**settings: Any) -> Any:
+    script = [tool_call("weather", city="Rome"), "It is sunny.", "As I said: sunny."]
+    return create_agent(model(*script), [weather], **settings)
+
+
+def agent() -> Any:
+    return weather_agent()
+
+
+def saved_agent() -> Any:
+    return weather_agent(checkpointer=InMemorySaver())
+
+
+def sync_agent() -> Any:
+    return weather_agent(checkpointer=SyncOnlySaver())
+
+
+def stopping() -> Any:
+    return weather_agent(interrupt_before=["tools"])
+
+
+def failing_tool() -> Any:
+    return create_agent(model(tool_call("weather", city="Nowhere"), "I could not find it."), [weather])
+
+
+def failing_model() -> Any:
+    return create_agent(model(RuntimeError("the model\nbroke"), "Now I can."))
+
+
+def asking() -> Any:
+    return create_agent(model(tool_call("ask", question="Which city?"), "Thanks."), [ask])
+
+
+def deleting(**settings: Any) -> Any:
+    return create_agent(model(tool_call("delete", name="x.txt"), "Well."), [delete], **settings)
+
+
+def slow_agent() -> Any:
+    return create_agent(model(tool_call("slow", city="Rome"), "Never mind."), [slow])
+
+
+def structured() -> Any:
+    return create_agent(model(tool_call("Weather", city="Rome")), response_format=ToolStrategy(Weather))
+
+
+def no_messages() -> Any:
+    return StateGraph(Counter).add_node("a", lambda _: {"x": 1}).add_edge(START, "a").compile()
+
+
+kept = weather_agent(checkpointer=InMemorySaver())
+kept_deleting = deleting(checkpointer=InMemorySaver())
