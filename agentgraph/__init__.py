@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from agentgraph.hooks import AgentMiddleware as AgentMiddleware
     from agentgraph.models import init_chat_model as init_chat_model
     from agentgraph.state import AgentState as AgentState
+    from agentgraph.structured_output import MissingStructuredOutputError as MissingStructuredOutputError
+    from agentgraph.structured_output import MultipleStructuredOutputsError as MultipleStructuredOutputsError
+    from agentgraph.structured_output import StructuredOutputError as StructuredOutputError
+    from agentgraph.structured_output import StructuredOutputValidationError as StructuredOutputValidationError
     from agentgraph.tools import tool as tool
 
 _ERRORS = (
@@ -71,6 +75,13 @@ _ERRORS = (
     "TruncatedStreamError",
 )
 
+_STRUCTURED_ERRORS = (
+    "MissingStructuredOutputError",
+    "MultipleStructuredOutputsError",
+    "StructuredOutputError",
+    "StructuredOutputValidationError",
+)
+
 _WHERE = {
     "AgentMiddleware": "agentgraph.hooks",
     "AgentState": "agentgraph.state",
@@ -79,11 +90,46 @@ _WHERE = {
     "init_chat_model": "agentgraph.models",
     "tool": "agentgraph.tools",
     **dict.fromkeys(_ERRORS, "agentgraph.errors"),
+    **dict.fromkeys(_STRUCTURED_ERRORS, "agentgraph.structured_output"),
 }
 
 __version__ = "0.1.0"
 
-__all__ = sorted(_WHERE)  # noqa: PLE0605 - a sorted list of names is what it is; checkers read the block above
+__all__ = [
+    "AgentGraphError",
+    "AgentMiddleware",
+    "AgentState",
+    "AuthenticationError",
+    "BadRequestError",
+    "ConfigurationError",
+    "ConfigurationTypeError",
+    "ContentFilterError",
+    "ContextOverflowError",
+    "EmptyTurnError",
+    "InvalidResponseError",
+    "MalformedToolCallError",
+    "MissingStructuredOutputError",
+    "MissingToolCallError",
+    "ModelConnectionError",
+    "ModelError",
+    "ModelNotFoundError",
+    "ModelTimeoutError",
+    "MultipleStructuredOutputsError",
+    "OverloadedError",
+    "QuotaError",
+    "RateLimitError",
+    "RepeatedToolCallError",
+    "RunError",
+    "ServerError",
+    "StructuredOutputError",
+    "StructuredOutputValidationError",
+    "ToolRuntime",
+    "ToolTimeoutError",
+    "TruncatedStreamError",
+    "create_agent",
+    "init_chat_model",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -75,3 +75,12 @@ def test_every_module_can_be_the_first_one_imported() -> None:
         check=True,
     )
     assert done.stdout == ""
+
+
+def test_every_error_and_every_listed_name_is_reachable_from_the_top() -> None:
+    from agentgraph import errors, structured_output  # noqa: PLC0415 - read only here
+
+    raised = {name for module in (errors, structured_output) for name in module.__all__ if name.endswith("Error")}
+    assert raised - {"SchemaMismatchError"} <= set(agentgraph.__all__)
+    assert set(agentgraph.__all__) == set(agentgraph._WHERE)
+    assert all(getattr(agentgraph, name) is not None for name in agentgraph.__all__)

@@ -37,7 +37,20 @@ _WHERE = {
     "tools_condition": "langgraph.prebuilt",
 }
 
-__all__ = sorted(_WHERE)  # noqa: PLE0605 - a sorted list of names is what it is; checkers read the block above
+__all__ = [
+    "BaseTool",
+    "InjectedState",
+    "InjectedStore",
+    "InjectedToolArg",
+    "InjectedToolCallId",
+    "ToolCallRequest",
+    "ToolException",
+    "ToolInvocationError",
+    "ToolNode",
+    "ToolRuntime",
+    "tool",
+    "tools_condition",
+]
 
 
 def __getattr__(name: str) -> Any:
