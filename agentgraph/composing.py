@@ -21,11 +21,12 @@ from langgraph.types import Command
 from agentgraph import bridge
 from agentgraph.errors import ConfigurationTypeError
 from agentgraph.flows import adrive, drive
-from agentgraph.hooks import HOOKS, HookSpec, nearness, overrides
+from agentgraph.hooks import HookSpec, nearness, overrides
 
 __all__ = ["Call", "Composed", "Wrap", "compose", "has_hook", "hook_pair"]
 
 Lift = Callable[[Any], tuple[Any, Command[Any] | None]]
+Fit = Callable[[Callable[..., Any], str], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,7 @@ def hook_pair(middleware: Any, spec: HookSpec) -> tuple[Callable[..., Any], Call
     Raises:
         ConfigurationTypeError: a half cannot be called with `(state, runtime)`, or is async under the sync name.
     """
-    sync, twin = (
-        _fitted(method, label) if method else None for method, label in (_half(middleware, name) for name in spec[:2])
-    )
+    sync, twin = (_own(middleware, spec, method, _fit_hook) for method in (spec.name, spec.async_name))
     if twin is None:
         return sync, functools.partial(bridge.run_blocking, sync)  # type: ignore[return-value, arg-type] # one of the two is there
     if sync is None:
@@ -80,15 +79,12 @@ def wrap_of(middleware: Any, spec: HookSpec) -> Wrap:
         ConfigurationTypeError: a half cannot be called with `(request, handler)`, or is async under the sync name.
     """
     if _flow_is_nearest(middleware, spec):
-        flow = _wrapping(*_half(middleware, spec.flow), "request")
+        flow = _own(middleware, spec, spec.flow, _fit_flow)
         return Wrap(
-            lambda request, handler: drive(flow(request), handler),
-            lambda request, handler: adrive(flow(request), handler),
+            lambda request, handler: drive(flow(request), handler),  # type: ignore[misc] # it was just found
+            lambda request, handler: adrive(flow(request), handler),  # type: ignore[misc] # as above
         )
-    sync, twin = (
-        _wrapping(method, label, "request", "handler") if method else None
-        for method, label in (_half(middleware, name) for name in spec[:2])
-    )
+    sync, twin = (_own(middleware, spec, method, _fit_wrap) for method in (spec.name, spec.async_name))
     return Wrap(
         sync or functools.partial(_through_async, twin),  # type: ignore[arg-type] # one of the two is there
         twin or functools.partial(_through_sync, sync),  # type: ignore[arg-type] # as above
@@ -192,28 +188,22 @@ async def _through_sync(
 
 
 def _flow_is_nearest(middleware: Any, spec: HookSpec) -> bool:
-    """A flow counts where no half is there, or where it was written later, in a class derived from that of the halves."""
+    """A flow counts where there are no halves, and where it stands in a class derived from theirs."""
     flow, *halves = (nearness(middleware, name) for name in (spec.flow, spec.name, spec.async_name))
     return flow is not None and all(half is None or flow < half for half in halves)
 
 
-def _half(middleware: Any, name: str) -> tuple[Callable[..., Any] | None, str]:
-    """A method that the middleware has itself, else None; and what to call it in errors."""
-    label = f"{type(middleware).__name__}.{name}"
+def _own(middleware: Any, spec: HookSpec, name: str, fit: Fit) -> Callable[..., Any] | None:
+    """A method as far as the middleware has it itself, fit to be called."""
     if not overrides(middleware, name):
-        return None, label
-    method: Callable[..., Any] = getattr(middleware, name)
-    if not name.startswith("a") or name in HOOKS:  # the names of async halves begin with an a, as do `after_...`
-        _refuse_async(method, label)
-    return method, label
-
-
-def _refuse_async(method: Callable[..., Any], label: str) -> None:
-    if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+        return None
+    method, label = getattr(middleware, name), f"{type(middleware).__name__}.{name}"
+    if name != spec.async_name and (inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)):
         raise ConfigurationTypeError(
-            f"{label} is an async function under a sync name. Put an a before the name for the async half of a hook "
-            "(awrap_model_call); a flow is a plain generator, for both."
+            f"{label} is an async function under a sync name. The async half of the hook is called {spec.async_name}; "
+            "a flow is a plain generator function, which serves both."
         )
+    return fit(method, label)
 
 
 _PASSED_BY_NAME: dict[str, Callable[[Runtime[Any]], Any]] = {
@@ -224,7 +214,7 @@ _PASSED_BY_NAME: dict[str, Callable[[Runtime[Any]], Any]] = {
 }
 
 
-def _fitted(hook: Callable[..., Any], label: str) -> Callable[..., Any]:
+def _fit_hook(hook: Callable[..., Any], label: str) -> Callable[..., Any]:
     """A before or after hook as a function of `(state, runtime)`.
 
     Hooks written for LangChain may leave the runtime out, and take by name what langgraph passes to its nodes.
@@ -233,16 +223,25 @@ def _fitted(hook: Callable[..., Any], label: str) -> Callable[..., Any]:
     named = {name for name in list(signature.parameters)[1:] if name in _PASSED_BY_NAME}
     if _takes(signature, 2) and named <= {"runtime"}:
         return hook
-    if not _takes(signature, 1, *named):
-        raise ConfigurationTypeError(f"{label} takes {signature}; expected was (state, runtime).")
+    _check_parameters(signature, label, "(state, runtime)", fits=_takes(signature, 1, *named))
     return lambda state, runtime: hook(state, **{name: _PASSED_BY_NAME[name](runtime) for name in named})
 
 
-def _wrapping(hook: Callable[..., Any], label: str, *expected: str) -> Callable[..., Any]:
-    signature = inspect.signature(hook)
-    if _takes(signature, len(expected)):
-        return hook
-    raise ConfigurationTypeError(f"{label} takes {signature}; expected was ({', '.join(expected)}).")
+def _fit_wrap(wrap: Callable[..., Any], label: str) -> Callable[..., Any]:
+    signature = inspect.signature(wrap)
+    _check_parameters(signature, label, "(request, handler)", fits=_takes(signature, 2))
+    return wrap
+
+
+def _fit_flow(flow: Callable[..., Any], label: str) -> Callable[..., Any]:
+    signature = inspect.signature(flow)
+    _check_parameters(signature, label, "(request)", fits=_takes(signature, 1))
+    return flow
+
+
+def _check_parameters(signature: inspect.Signature, label: str, expected: str, *, fits: bool) -> None:
+    if not fits:
+        raise ConfigurationTypeError(f"{label} takes {signature}; expected was {expected}.")
 
 
 def _takes(signature: inspect.Signature, positional: int, *named: str) -> bool:

@@ -4,8 +4,9 @@ Each decorator makes an *instance* of a new middleware class, named after the fu
 async half, a plain one the sync half; either serves both kinds of runs.
 """
 
+import difflib
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from langchain_core.messages import SystemMessage
@@ -33,6 +34,7 @@ Decorator = Callable[[HookFunction], Middleware]
 HookT = TypeVar("HookT", bound=HookFunction)
 
 _JUMPS = ("tools", "model", "end")
+_OPTIONS = ("state_schema", "tools", "can_jump_to", "name")
 
 
 def hook_config(*, can_jump_to: Sequence[JumpTo] | None = None, inline: bool = False) -> Callable[[HookT], HookT]:
@@ -191,11 +193,12 @@ def dynamic_prompt(func: HookFunction | None = None) -> Middleware | Decorator:
     """
     if func is None:
         return dynamic_prompt
-    return _middleware(HOOKS["wrap_model_call"], _prompting(func), name=_name_of(func, None))
+    _check_function(func, "(request)", 1)
+    return _middleware(HOOKS["wrap_model_call"], _prompting(func), {}, name=_name_of(func))
 
 
 def _prompting(func: HookFunction) -> HookFunction:
-    if inspect.iscoroutinefunction(func):
+    if _is_async(func):
 
         async def aprompt(request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
             return await handler(_with_prompt(request, await func(request)))
@@ -218,30 +221,29 @@ def _with_prompt(request: ModelRequest[Any], prompt: Any) -> ModelRequest[Any]:
     return request.override(system_message=prompt)
 
 
-def _decorate(
-    hook: str,
-    func: HookFunction | None,
-    *,
-    state_schema: type[AgentState[Any]] | None = None,
-    tools: Sequence[BaseTool] | None = None,
-    can_jump_to: Sequence[JumpTo] | None = None,
-    name: str | None = None,
-) -> Middleware | Decorator:
-    _check_jumps(can_jump_to)
+def _decorate(hook: str, func: HookFunction | None, **options: Any) -> Middleware | Decorator:
+    spec = HOOKS[hook]
+    _check_options(spec, options)
+    expected = "(request, handler)" if spec.direction == "wrap" else "(state, runtime)"
 
     def decorate(function: HookFunction) -> Middleware:
-        made = _middleware(HOOKS[hook], function, name=_name_of(function, name), can_jump_to=can_jump_to)
-        made.state_schema = state_schema or AgentState
-        made.tools = list(tools or ())
-        return made
+        _check_function(function, expected, 2)
+        fields = {"state_schema": options.get("state_schema") or AgentState, "tools": list(options.get("tools") or ())}
+        marks = {"can_jump_to": options.get("can_jump_to")}
+        return _middleware(spec, function, fields, name=options.get("name") or _name_of(function), **marks)
 
     return decorate if func is None else decorate(func)
 
 
 def _middleware(
-    spec: HookSpec, function: HookFunction, *, name: str, can_jump_to: Sequence[JumpTo] | None = None
+    spec: HookSpec,
+    function: HookFunction,
+    fields: dict[str, Any],
+    *,
+    name: str,
+    can_jump_to: Sequence[JumpTo] | None = None,
 ) -> Middleware:
-    """One instance of a new class whose only hook is the function."""
+    """One instance of a new class whose only hook is the function; marks on the function stay with the hook."""
 
     def sync_hook(self: Any, *args: Any) -> Any:  # noqa: ARG001 - a method without use for its object
         return function(*args)
@@ -249,25 +251,57 @@ def _middleware(
     async def async_hook(self: Any, *args: Any) -> Any:  # noqa: ARG001 - as above
         return await function(*args)
 
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - the call of a callable object
+    is_async = _is_async(function)
     hook: HookFunction = async_hook if is_async else sync_hook
-    hook = hook_config(can_jump_to=can_jump_to)(hook)
+    jumps = getattr(function, "__can_jump_to__", None) if can_jump_to is None else can_jump_to
+    hook = hook_config(can_jump_to=jumps, inline=getattr(function, "__inline__", False))(hook)
     hook.__doc__ = function.__doc__
     made: type[Middleware] = type(
-        name, (AgentMiddleware,), {spec.async_name if is_async else spec.name: hook, "__doc__": function.__doc__}
+        name,
+        (AgentMiddleware,),
+        {**fields, spec.async_name if is_async else spec.name: hook, "__doc__": function.__doc__},
     )
     return made()
 
 
-def _name_of(function: HookFunction, name: str | None) -> str:
+def _is_async(function: HookFunction) -> bool:
+    call = getattr(function, "__call__", None)  # noqa: B004 - the call of a callable object
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _name_of(function: HookFunction) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _check_function(function: Any, expected: str, parameters: int) -> None:
     if not callable(function):
         raise ConfigurationTypeError(
-            f"A middleware decorator was put on {function!r}, which is no function. Its options are keyword-only."
+            f"A middleware decorator was put on {function!r:.200}, which is no function. Its options are keyword-only."
         )
-    return name or getattr(function, "__name__", type(function).__name__)
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*range(parameters))
+    except TypeError:
+        raise ConfigurationTypeError(
+            f"The function {_name_of(function)!r} of a middleware decorator takes {signature}; expected was {expected}."
+        ) from None
 
 
-def _check_jumps(jumps: Sequence[Any] | None) -> None:
+def _check_options(spec: HookSpec, options: Mapping[str, Any]) -> None:
+    known = [one for one in _OPTIONS if one != "can_jump_to" or spec.direction != "wrap"]
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            raise ConfigurationTypeError(
+                f"The decorator {spec.name} has no option {option!r}{f' (did you mean {near[0]!r}?)' if near else ''}; "
+                f"it has {', '.join(known)}."
+            )
+    _check_jumps(options.get("can_jump_to"))
+
+
+def _check_jumps(jumps: Any) -> None:
+    if isinstance(jumps, str):
+        raise ConfigurationTypeError(f"can_jump_to is {jumps!r:.200}; expected was a list. Write [{jumps!r:.200}].")
     for jump in jumps or ():
         if jump not in _JUMPS:
             raise ConfigurationError(f"can_jump_to names {jump!r}; a hook can jump to {', '.join(map(repr, _JUMPS))}.")

@@ -45,12 +45,12 @@ class Station:
     Attributes:
         name: of the node.
         hooks: in the order they run.
-        owner: position of the first hook's middleware in the user's list.
+        owners: the position of each hook's middleware in the user's list.
     """
 
     name: str
     hooks: tuple[Hook, ...]
-    owner: int
+    owners: tuple[int, ...]
 
     @property
     def jumps(self) -> tuple[JumpTo, ...]:
@@ -72,7 +72,7 @@ class Stations:
     def all(self) -> list[Station]:
         """Every node of hooks: middleware by middleware, for each in the order of the hooks."""
         rows = (self.before_agent, self.before_model, self.after_model, self.after_agent)
-        placed = [(one.owner, row, one) for row, stations in enumerate(rows) for one in stations]
+        placed = [(one.owners[0], row, one) for row, stations in enumerate(rows) for one in stations]
         return [one for _, _, one in sorted(placed, key=lambda place: place[:2])]
 
 
@@ -128,7 +128,11 @@ def _grouped(row: list[_Bound], hook: str) -> tuple[Station, ...]:
         else:
             groups.append([one])
     return tuple(
-        Station(f"{'+'.join(one.name for one in group)}.{hook}", tuple(one.hook for one in group), group[0].owner)
+        Station(
+            name=f"{'+'.join(one.name for one in group)}.{hook}",
+            hooks=tuple(one.hook for one in group),
+            owners=tuple(one.owner for one in group),
+        )
         for group in groups
     )
 
@@ -167,16 +171,15 @@ def _chain(stations: Sequence[Station], then: str, exits: Exits) -> list[Edge]:
 
 def _hook_edge(source: str, default: str, jumps: Sequence[JumpTo], exits: Exits) -> Edge:
     # The loop's start settles what the tools decided, so it may lead to the end where there are tools.
-    jumps = [*jumps, "end"] if source == exits.loop and exits.tools else list(jumps)
-    if not jumps:
-        return Edge(source, default, exits)
+    settles: list[JumpTo] = ["end"] if source == exits.loop and exits.tools else []
     targets = {"model": exits.loop, "end": exits.end, "tools": exits.tools}
-    return Edge(source, default, exits, JUMP_RULES, _unique(default, *(targets[jump] for jump in jumps)))
+    ways = [targets[jump] for jump in (*jumps, *settles)]
+    return Edge(source, default, exits, JUMP_RULES, _unique(default, *ways)) if ways else Edge(source, default, exits)
 
 
 def _out_of_model(stations: Stations, exits: Exits) -> Edge:
     then = stations.after_model[0].name if stations.after_model else exits.end
-    jumps = [jump for hook in (*stations.model_before, *stations.model_after) for jump in hook.jumps]
+    jumps: list[JumpTo] = [jump for hook in (*stations.model_before, *stations.model_after) for jump in hook.jumps]
     return _hook_edge(MODEL_NODE, then, jumps, exits)
 
 
@@ -209,7 +212,7 @@ def build(plan: AgentPlan, stations: Stations, route: Route) -> StateGraph[Any, 
     )
     nodes = _nodes(plan, stations, route, graph.channels)
     check_nodes(plan, nodes)
-    traced = {one.name: hook_policy(plan.middleware[one.owner]) for one in stations.all()}
+    traced = {one.name: hook_policy(*(plan.middleware[owner] for owner in one.owners)) for one in stations.all()}
     # Also on the nodes, because a tool that hands its config on to a subagent hands on its own agent's name with it.
     metadata = {"lc_agent_name": plan.name}
     for name, node in nodes.items():

@@ -281,7 +281,7 @@ def _block_in_step(block: Any, waiting: dict[str | None, deque[str]]) -> Any:
 
 def _call_key(block: Any) -> str | None:
     """Under which key a content block names the call it stands for, None for other blocks."""
-    return _CALL_BLOCKS.get(block.get("type")) if isinstance(block, dict) else None
+    return _CALL_BLOCKS.get(str(block.get("type"))) if isinstance(block, dict) else None
 
 
 def _is_blank(block: Any) -> bool:

@@ -1,14 +1,21 @@
 """From the arguments of `create_agent` to an AgentPlan: all validation, with errors that name the fix."""
 
 import difflib
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import Any, get_origin
 
+from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool
+from langgraph.cache.base import BaseCache
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.prebuilt import ToolCallTransformer
+from langgraph.store.base import BaseStore
+from langgraph.types import CachePolicy, RetryPolicy, TimeoutPolicy
 
 from agentgraph.composing import has_hook
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
@@ -20,7 +27,7 @@ from agentgraph.subagents import SubagentTransformer
 from agentgraph.tools.failures import OnToolError, check_policy
 from agentgraph.tools.prepare import PreparedTool, prepare
 
-__all__ = ["AgentPlan", "NodePolicies", "make_plan"]
+__all__ = ["AgentPlan", "NodePolicies", "check_nodes", "check_surroundings", "make_plan"]
 
 MODEL_NODE = "model"
 TOOLS_NODE = "tools"
@@ -136,11 +143,15 @@ def make_plan(
         middleware=mounted,
         names=_names(mounted),
         schemas=merge_schemas([*(getattr(one, "state_schema", AgentState) for one in mounted), base_schema]),
-        context_schema=context_schema,
+        context_schema=_context_schema(context_schema),
         response=response,
         tool_protocol=tool_protocol,
         on_tool_error=check_policy(on_tool_error),
-        policies=NodePolicies(_by_node(retry_policy), _by_node(timeout), _by_node(cache_policy)),
+        policies=NodePolicies(
+            retry=_by_node("retry_policy", retry_policy, RetryPolicy),
+            timeout=_by_node("timeout", timeout, int, float, timedelta, TimeoutPolicy),
+            cache=_by_node("cache_policy", cache_policy, CachePolicy),
+        ),
         transformers=_transformers(mounted, transformers),
         name=_name(name),
     )
@@ -153,9 +164,11 @@ def _model(model: Any) -> Any:
         raise ConfigurationTypeError(
             f"model is the class {model.__name__}; expected was a chat model object. Make one: {model.__name__}(...)."
         )
-    if not hasattr(model, "invoke") or not hasattr(model, "ainvoke"):
+    text_only = isinstance(model, BaseLanguageModel) and not isinstance(model, BaseChatModel)
+    if text_only or not hasattr(model, "invoke") or not hasattr(model, "ainvoke"):
         raise ConfigurationTypeError(
-            f"model is {model!r:.200}; expected was a chat model, or a name such as 'openai:gpt-5' or 'local:smollm2'."
+            f"model is of the type {type(model).__name__}; expected was a chat model, or a name such as 'openai:gpt-5' "
+            "or 'local:smollm2'."
         )
     return model
 
@@ -172,7 +185,7 @@ def _system_message(prompt: Any) -> SystemMessage | None:
 
 
 def _middleware(middleware: Any) -> tuple[Any, ...]:
-    if isinstance(middleware, AgentMiddleware) or not isinstance(middleware, Iterable):
+    if isinstance(middleware, AgentMiddleware | str) or not isinstance(middleware, Iterable):
         raise ConfigurationTypeError(f"middleware is {middleware!r:.200}; expected was a list. Write middleware=[...].")
     mounted = tuple(middleware)
     for position, one in enumerate(mounted):
@@ -203,7 +216,7 @@ def _name_of(one: Any) -> str:
 def _names(mounted: Sequence[Any]) -> tuple[str, ...]:
     """A name for each middleware; the second with one name is `Name#2`, and so on."""
     seen: Counter[str] = Counter()
-    names = []
+    names: list[str] = []
     for one in mounted:
         name = _name_of(one)
         if not name or any(sign in name for sign in _RESERVED):
@@ -212,39 +225,51 @@ def _names(mounted: Sequence[Any]) -> tuple[str, ...]:
                 f"must not contain {' or '.join(map(repr, _RESERVED))}. Give it another `name`."
             )
         seen[name] += 1
-        names.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+        numbered = (name if number == 1 else f"{name}#{number}" for number in itertools.count(seen[name]))
+        names.append(next(free for free in numbered if free not in names))
     return tuple(names)
 
 
 def _tools(tools: Any, mounted: Sequence[Any]) -> tuple[dict[str, PreparedTool], tuple[dict[str, Any], ...]]:
     """The client-side tools by name (the middleware's first), and the provider tools."""
-    given = _tool_list(tools)
-    own = [tool for tool in given if not isinstance(tool, dict)]
-    brought = [tool for one in mounted for tool in (getattr(one, "tools", None) or ())]
+    brought = [tool for one in mounted for tool in _tool_list(getattr(one, "tools", None), f"{_name_of(one)}.tools")]
+    given = [*brought, *_tool_list(tools, "tools")]
     client: dict[str, PreparedTool] = {}
-    for tool in (*brought, *own):
+    for tool in given:
+        if isinstance(tool, dict):
+            continue
         prepared = prepare(tool)
         known = client.get(prepared.tool.name)
         if known is not None and known.tool is not prepared.tool:
-            raise ConfigurationError(
-                f"Two tools are called {prepared.tool.name!r}; the model could not tell which one it calls. "
-                "Rename one, for instance with @tool('another_name')."
-            )
+            raise ConfigurationError(_same_name(prepared.tool.name))
         client[prepared.tool.name] = prepared
-    return client, tuple(tool for tool in given if isinstance(tool, dict))
+    provider = tuple(tool for tool in given if isinstance(tool, dict))
+    for tool in provider:
+        if (name := tool.get("name") or (tool.get("function") or {}).get("name")) in client:
+            raise ConfigurationError(_same_name(name))
+    return client, provider
 
 
-def _tool_list(tools: Any) -> list[Any]:
+def _same_name(name: Any) -> str:
+    return (
+        f"Two tools are called {name!r}; the model could not tell which one it calls. "
+        "Rename one, for instance with @tool('another_name')."
+    )
+
+
+def _tool_list(tools: Any, where: str) -> list[Any]:
     if tools is None:
         return []
     if hasattr(tools, "tools_by_name"):
         raise ConfigurationTypeError(
-            "tools is a ToolNode; expected was the list of tools itself, since the agent builds its own tools node. "
+            f"{where} is a ToolNode; expected was the list of tools itself, since the agent builds its own tools node. "
             "Write tools=list(node.tools_by_name.values()); its error handling becomes on_tool_error=..."
         )
     if isinstance(tools, BaseTool | str | Mapping) or not isinstance(tools, Iterable):
+        # The values of a provider tool may be secret, such as the headers of a server.
+        given = f"a dict with the keys {list(tools)}" if isinstance(tools, Mapping) else f"{tools!r:.200}"
         raise ConfigurationTypeError(
-            f"tools is {tools!r:.200}; expected was a list of tools, functions or provider tools. Write tools=[...]."
+            f"{where} is {given}; expected was a list of tools, functions or provider tools. Write tools=[...]."
         )
     return list(tools)
 
@@ -258,10 +283,33 @@ def _check_names(client: Mapping[str, PreparedTool], response: ResponsePlan | No
             )
 
 
-def _by_node(policy: Any) -> Mapping[str, Any]:
+def _context_schema(schema: Any) -> Any:
+    if schema is None or isinstance(get_origin(schema) or schema, type):
+        return schema
+    raise ConfigurationTypeError(
+        f"context_schema is {schema!r:.200}; expected was a class: a dataclass, a TypedDict or a pydantic model. The "
+        "context itself is given with each run: agent.invoke(..., context=...)."
+    )
+
+
+def _by_node(argument: str, policy: Any, *kinds: type[Any]) -> Mapping[str, Any]:
     if policy is None:
         return {}
-    return policy if isinstance(policy, Mapping) else {"": policy}
+    by_node = policy if isinstance(policy, Mapping) else {"": policy}
+    for one in by_node.values():
+        _check_policy(argument, one, kinds)
+    return by_node
+
+
+def _check_policy(argument: str, policy: Any, kinds: tuple[type[Any], ...]) -> None:
+    several = argument == "retry_policy" and isinstance(policy, Sequence) and not isinstance(policy, str | RetryPolicy)
+    for one in policy if several else (policy,):
+        if not isinstance(one, kinds) or isinstance(one, bool):
+            raise ConfigurationTypeError(
+                f"{argument} is {one!r:.200}; expected was {_either(kinds)}, or a dict of these by node name."
+            )
+        if isinstance(one, int | float) and one <= 0:
+            raise ConfigurationError(f"{argument} is {one!r}; expected were seconds above 0, or None for no limit.")
 
 
 def check_nodes(plan: AgentPlan, nodes: Iterable[str]) -> None:
@@ -270,21 +318,75 @@ def check_nodes(plan: AgentPlan, nodes: Iterable[str]) -> None:
     Raises:
         ConfigurationError: a policy names an unknown node.
     """
+    policies = (plan.policies.retry, plan.policies.timeout, plan.policies.cache)
+    _check_known_nodes("A policy", [name for one in policies for name in one if name], list(nodes))
+
+
+def check_surroundings(
+    nodes: Iterable[str],
+    *,
+    checkpointer: Any = None,
+    store: Any = None,
+    cache: Any = None,
+    interrupt_before: Any = None,
+    interrupt_after: Any = None,
+) -> None:
+    """Check what the graph is compiled with: where runs are kept, and where they pause.
+
+    Args:
+        nodes: the names of all nodes.
+        checkpointer: langgraph's; True and False say whether a subgraph has one of its own.
+        store: langgraph's.
+        cache: langgraph's.
+        interrupt_before: a list of nodes, "*" for all, None for none.
+        interrupt_after: the same.
+
+    Raises:
+        ConfigurationError: an object of another type, or the name of an unknown node.
+    """
+    _check_kind("checkpointer", checkpointer, bool, BaseCheckpointSaver)
+    _check_kind("store", store, BaseStore)
+    _check_kind("cache", cache, BaseCache)
     known = list(nodes)
-    for policies in (plan.policies.retry, plan.policies.timeout, plan.policies.cache):
-        for name in policies:
-            if name and name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                raise ConfigurationError(
-                    f"A policy is given for the node {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; "
-                    f"this agent has {', '.join(known)}."
-                )
+    for argument, names in (("interrupt_before", interrupt_before), ("interrupt_after", interrupt_after)):
+        if names is None or names == "*":
+            continue
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ConfigurationTypeError(
+                f"{argument} is {names!r:.200}; expected was a list of node names, or '*' for all. "
+                f"Write {argument}=[{names!r:.200}]."
+            )
+        _check_known_nodes("An interrupt", names, known)
+
+
+def _check_known_nodes(what: str, names: Iterable[Any], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1)
+            raise ConfigurationError(
+                f"{what} is given for the node {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; "
+                f"this agent has {', '.join(known)}."
+            )
+
+
+def _check_kind(argument: str, value: Any, *kinds: type[Any]) -> None:
+    if value is not None and not isinstance(value, kinds):
+        raise ConfigurationTypeError(f"{argument} is {value!r:.200}; expected was {_either(kinds)}, or None.")
+
+
+def _either(kinds: Iterable[type[Any]]) -> str:
+    return " or ".join(kind.__name__ for kind in kinds)
 
 
 def _transformers(mounted: Sequence[Any], given: Any) -> tuple[Callable[..., Any], ...]:
     """Tool calls, subagents, the middleware's, the caller's; each factory once, by identity."""
     brought = [factory for one in mounted for factory in getattr(one, "transformers", ())]
-    ordered = [ToolCallTransformer, SubagentTransformer, *brought, *(given or ())]
+    factories = [] if given is None else list(given) if isinstance(given, Iterable) else None
+    if factories is None or not all(map(callable, factories)):
+        raise ConfigurationTypeError(
+            f"transformers is {given!r:.200}; expected was a list of factories, each called as factory(scope)."
+        )
+    ordered = [ToolCallTransformer, SubagentTransformer, *brought, *factories]
     return tuple(factory for n, factory in enumerate(ordered) if not any(factory is other for other in ordered[:n]))
 
 

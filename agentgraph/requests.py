@@ -1,6 +1,7 @@
 """What hooks are handed and what they give back: requests to the model and its responses."""
 
 import difflib
+import operator
 import warnings
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Self
@@ -140,12 +141,23 @@ class CallRecord:
     Hooks may answer with a response of their own making, so the response cannot carry it.
 
     Attributes:
-        checked: the messages that are known to hold the invariant of a history; only that very list.
+        checked: the messages that are known to hold the invariant of a history; only that very list, and only as long
+            as no hook has changed it in place.
         missing: what to tell the model where its answer was none, None where it was one.
     """
 
     checked: list[Any] | None = None
     missing: str | None = None
+    _as_checked: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._as_checked = tuple(self.checked or ())
+
+    def forget_changed(self) -> None:
+        """Vouch no more for a list that was changed in place."""
+        now = self.checked or ()
+        if len(now) != len(self._as_checked) or not all(map(operator.is_, now, self._as_checked)):
+            self.checked = None
 
 
 def record_in(request: ModelRequest[Any], record: CallRecord) -> ModelRequest[Any]:
@@ -156,7 +168,9 @@ def record_in(request: ModelRequest[Any], record: CallRecord) -> ModelRequest[An
 
 def record_of(request: ModelRequest[Any]) -> CallRecord:
     """The record of a request; a new one where a hook built its request from nothing."""
-    return request.__dict__.get("_call") or CallRecord()
+    record: CallRecord = request.__dict__.get("_call") or CallRecord()
+    record.forget_changed()
+    return record
 
 
 _PARTS = frozenset(part.name for part in fields(ModelRequest))
@@ -198,25 +212,39 @@ def lift_response(result: Any) -> tuple[ModelResponse[Any], Command[Any] | None]
     Raises:
         ConfigurationTypeError: the hook returned something else.
     """
-    if isinstance(result, ModelResponse):
-        return result, None
-    if isinstance(result, BaseMessage):
+    if isinstance(result, AIMessage):
         return ModelResponse(result=[result]), None
     if hasattr(result, "model_response"):
         return lift_response(result.model_response)[0], _checked(result.command)
+    if isinstance(result, ModelResponse):
+        return _of_messages(result), None
     if hasattr(result, "result"):
-        return ModelResponse(result=result.result, structured_response=result.structured_response), None
+        return _of_messages(ModelResponse(result.result, result.structured_response)), None
     raise ConfigurationTypeError(
         f"A wrap_model_call hook returned {type(result).__name__}; expected was a ModelResponse (what the handler "
         "gives), an AIMessage or an ExtendedModelResponse. Was a `return` or an `await` forgotten?"
     )
 
 
+def _of_messages(response: ModelResponse[Any]) -> ModelResponse[Any]:
+    messages = response.result
+    if isinstance(messages, list) and all(isinstance(message, BaseMessage) for message in messages):
+        return response
+    raise ConfigurationTypeError(
+        f"A wrap_model_call hook returned a ModelResponse whose result is {messages!r:.200}; expected was a list of "
+        "messages, such as [AIMessage(...)]."
+    )
+
+
 def _checked(command: Command[Any] | None) -> Command[Any] | None:
-    if command is not None and (command.goto or command.resume or command.graph):
+    if command is None:
+        return None
+    jumps = any(key == "jump_to" for key, _ in command._update_as_tuples())  # noqa: SLF001 - langgraph's own reading of all forms of an update
+    if command.goto or command.resume or command.graph or jumps:
         raise NotImplementedError(
-            "A command of a wrap_model_call hook may only carry an `update`; goto, resume and graph would leave the "
-            "model's node half done. To redirect the run, return `jump_to` from a before_model or after_model hook."
+            "A command of a wrap_model_call hook may only carry an `update` of the state; goto, resume, graph and "
+            "jump_to would leave the model's node half done. To redirect the run, return `jump_to` from a before_model "
+            "or after_model hook."
         )
     return command
 

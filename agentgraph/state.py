@@ -7,7 +7,19 @@ users add fields by schemas of their own, which `merge_schemas` lays over each o
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, NotRequired, Required, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Required,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.channels import EphemeralValue, Topic
@@ -170,26 +182,27 @@ def merge_schemas(schemas: Iterable[type[Any]]) -> StateSchemas:
     """Lay schemas over each other; a later one wins a field.
 
     Args:
-        schemas: classes with annotations (TypedDict, dataclass, pydantic model), the most important last.
+        schemas: classes with annotations (TypedDict, dataclass, pydantic model), the most important last. That one
+            must have `messages`; the other fields of AgentState are there in any case.
 
     Returns:
         The schemas of state, input and output, as TypedDicts.
 
     Raises:
-        ConfigurationError: a schema is no class with fields, names an unknown type, or there is no `messages`.
+        ConfigurationError: a schema is no class with fields, names an unknown type, or the last has no `messages` that
+            can be appended to.
     """
-    fields: dict[str, Any] = {}
-    for schema in (*dict.fromkeys(schemas), RuntimeState):
-        fields.update(_fields_of(schema))
-    if "messages" not in fields:
-        raise ConfigurationError(
-            f"The state has the fields {sorted(set(fields) - _HIDDEN)}, but no `messages`, which the agent works on. "
-            "Derive the schema from agentgraph.AgentState."
-        )
+    given = list(schemas)
+    fields: dict[str, _Field] = {}
+    for schema in (AgentState, *given, RuntimeState):
+        fields.update({name: _field(hint) for name, hint in _hints_of(schema).items()})
+    _check_messages(_hints_of(given[-1]))
     return StateSchemas(
         state=_typed_dict("AgentGraphState", fields),
-        input=_typed_dict("AgentGraphInput", {k: v for k, v in fields.items() if not _omitted(v, "input")}),
-        output=_typed_dict("AgentGraphOutput", {k: v for k, v in fields.items() if not _omitted(v, "output")}),
+        input=_typed_dict("AgentGraphInput", {name: one for name, one in fields.items() if not one.omitted("input")}),
+        output=_typed_dict(
+            "AgentGraphOutput", {name: one for name, one in fields.items() if not one.omitted("output")}
+        ),
     )
 
 
@@ -226,7 +239,7 @@ def apply_update(
 def unknown_field(who: str, key: str, known: Iterable[str]) -> str:
     """The error text for an update of a field that the state does not have."""
     fields = sorted(set(known) - _HIDDEN)
-    near = difflib.get_close_matches(key, fields, n=1)
+    near = difflib.get_close_matches(str(key), fields, n=1)
     return (
         f"{who} writes {key!r}, which is no field of the state{f' (did you mean {near[0]!r}?)' if near else ''}; "
         f"it has {', '.join(fields)}. Declare the field in a `state_schema`."
@@ -238,36 +251,80 @@ def replaced_messages(messages: Sequence[AnyMessage]) -> list[Any]:
     return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *messages]
 
 
-def _fields_of(schema: type[Any]) -> dict[str, Any]:
+def _hints_of(schema: Any) -> dict[str, Any]:
+    schema = get_origin(schema) or schema  # AgentState[Weather] has the fields of AgentState
     if not isinstance(schema, type) or not getattr(schema, "__annotations__", None):
         raise ConfigurationTypeError(
             f"A state schema must be a class with annotated fields, such as one derived from agentgraph.AgentState; "
-            f"given was {schema!r}."
+            f"given was {schema!r:.200}."
         )
     try:
-        return get_type_hints(schema, include_extras=True)
+        hints = get_type_hints(schema, include_extras=True)
     except NameError as error:
         raise ConfigurationError(
             f"The state schema {schema.__name__!r} names a type that cannot be found: {error}. "
             "Define the type at the top level of the schema's module, where it can be looked up."
         ) from error
+    return {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar and hint is not ClassVar}
 
 
-def _omitted(annotation: Any, side: Literal["input", "output"]) -> bool:
-    # Marks of other packages are recognised by their two flags, so that middleware written for them keeps its meaning.
-    return any(getattr(mark, side, None) is True and hasattr(mark, "output") for mark in _marks(annotation))
+def _check_messages(hints: Mapping[str, Any]) -> None:
+    if "messages" not in hints:
+        raise ConfigurationError(
+            f"The state schema has the fields {sorted(set(hints) - _HIDDEN)}, but no `messages`, which the agent works "
+            "on. Derive it from agentgraph.AgentState."
+        )
+    if not _field(hints["messages"]).rules:
+        raise ConfigurationError(
+            "The state schema's `messages` has no reducer, so each message would replace the conversation. Derive the "
+            "schema from agentgraph.AgentState, or write messages: Annotated[list[AnyMessage], add_messages]."
+        )
 
 
-def _marks(annotation: Any) -> list[Any]:
+class _Field(NamedTuple):
+    """The annotation of a field, taken apart.
+
+    Attributes:
+        type: without what was around it.
+        wrapper: `Required`, `NotRequired` or None.
+        rules: the rest of the metadata: a reducer, a channel.
+        marks: OmitFromSchema objects, ours or LangChain's.
+    """
+
+    type: Any
+    wrapper: Any
+    rules: tuple[Any, ...] = ()
+    marks: tuple[Any, ...] = ()
+
+    def omitted(self, side: Literal["input", "output"]) -> bool:
+        return any(getattr(mark, side) is True for mark in self.marks)
+
+    def annotation(self) -> Any:
+        """The annotation without its marks: langgraph finds a reducer only where it stands last."""
+        bare = Annotated[self.type, *self.rules] if self.rules else self.type
+        return bare if self.wrapper is None else self.wrapper[bare]
+
+
+def _field(annotation: Any) -> _Field:
+    """Take an annotation apart, in whichever order `Annotated` and `NotRequired` are nested."""
     origin = get_origin(annotation)
     if origin in {Required, NotRequired}:
-        return _marks(get_args(annotation)[0])
-    if origin is Annotated:
-        inner, *marks = get_args(annotation)
-        return [*marks, *_marks(inner)]
-    return []
+        return _field(get_args(annotation)[0])._replace(wrapper=origin)
+    if origin is not Annotated:
+        return _Field(annotation, None)
+    inner, *metadata = get_args(annotation)
+    rules = tuple(one for one in metadata if not _is_mark(one))
+    marks = tuple(one for one in metadata if _is_mark(one))
+    known = _field(inner)
+    return known._replace(rules=(*known.rules, *rules), marks=(*known.marks, *marks))
 
 
-def _typed_dict(name: str, fields: dict[str, Any]) -> type[Any]:
-    made: type[Any] = TypedDict(name, fields)  # type: ignore[misc] # the functional form, with fields known at run time only
+def _is_mark(one: Any) -> bool:
+    # Marks of other packages are recognised by their two flags, so that middleware written for them keeps its meaning.
+    return isinstance(getattr(one, "input", None), bool) and isinstance(getattr(one, "output", None), bool)
+
+
+def _typed_dict(name: str, fields: Mapping[str, _Field]) -> type[Any]:
+    annotations = {key: one.annotation() for key, one in fields.items()}
+    made: type[Any] = TypedDict(name, annotations)  # type: ignore[misc] # the functional form, with fields known at run time only
     return made

@@ -1,6 +1,6 @@
 """What tracers record of the nodes of middleware."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from langgraph.types import TracePolicy
@@ -21,18 +21,25 @@ def configure_trace_policy(policy: TracePolicy | None) -> None:
     _default[:] = [] if policy is None else [policy]
 
 
-def hook_policy(middleware: Any) -> TracePolicy:
-    """The policy of a middleware's nodes: its own, else the process's, looked up when something is recorded."""
-    own = getattr(middleware, "trace_policy", None)
+def hook_policy(*middleware: Any) -> TracePolicy:
+    """The policy of a node of hooks: that of each middleware in it, one after the other.
+
+    A middleware without one of its own follows the process's, looked up when something is recorded.
+    """
+    own = [getattr(one, "trace_policy", None) for one in middleware]
     return TracePolicy(
         process_inputs=_recording(own, "process_inputs"), process_outputs=_recording(own, "process_outputs")
     )
 
 
-def _recording(own: TracePolicy | None, side: Literal["process_inputs", "process_outputs"]) -> Callable[[Any], Any]:
+def _recording(
+    own: Sequence[TracePolicy | None], side: Literal["process_inputs", "process_outputs"]
+) -> Callable[[Any], Any]:
     def record(payload: Any) -> Any:
-        policy = own or (_default[0] if _default else None)
-        process = getattr(policy, side) if policy else None
-        return process(payload) if process else payload
+        policies = [one or (_default[0] if _default else None) for one in own]
+        for policy in {id(one): one for one in policies}.values():
+            process = getattr(policy, side, None)
+            payload = process(payload) if process else payload
+        return payload
 
     return record

@@ -160,15 +160,16 @@ class ChatLocal(ChatOpenAI):
     All other arguments are those of `ChatOpenAI`.
 
     Example:
-        >>> from agentgraph import create_agent
-        >>> agent = create_agent("local:smollm2", tools=[add], tool_protocol="json")
+        >>> model = ChatLocal(model="smollm2", max_tokens=64)
+        >>> model.max_tokens, model.profile["tool_calling"]
+        (64, False)
     """
 
     provider: str = "local"
     key_variables: tuple[str, ...] = ()
     timeout: float | Timeouts | None = 600.0
     temperature: float | None = 0.0
-    max_tokens: int | None = Field(default=512, ge=1)
+    max_tokens: int | None = Field(default=256, ge=1)
     n_ctx: int = Field(default=4096, ge=64)
     n_threads: int = Field(default=1, ge=1)
 

@@ -282,9 +282,10 @@ class StreamReader:
         asked: what the request asked.
 
     Example:
-        >>> reader = StreamReader(asked)
-        >>> chunks = [chunk for event in events for chunk in reader.feed(event)]
-        >>> chunks += reader.finish()
+        >>> reader = StreamReader(Asked(Origin("openai", "https://api.openai.com/v1")))
+        >>> chunk = '{"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}'
+        >>> [c.text for data in (chunk, "[DONE]") for c in reader.feed(ServerSentEvent("message", data))]
+        ['Hi', '']
     """
 
     def __init__(self, asked: Asked) -> None:

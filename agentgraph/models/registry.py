@@ -44,7 +44,10 @@ class Provider:
         defaults: keyword arguments for the class, below those of the caller.
 
     Example:
-        >>> Provider("acme", "agentgraph.models.openai:ChatOpenAI", defaults={"base_url": "https://llm.acme.test/v1"})
+        >>> url = "https://llm.acme.test/v1"
+        >>> acme = Provider("acme", "agentgraph.models.openai:ChatOpenAI", defaults={"base_url": url})
+        >>> acme.build("large", {}).base_url
+        'https://llm.acme.test/v1'
     """
 
     name: str
@@ -279,8 +282,10 @@ def init_chat_model(
         ConfigurationError: an unknown provider (the nearest name is in the text), or one that is not installed.
 
     Example:
-        >>> init_chat_model("openai:gpt-4o", temperature=0)
-        >>> init_chat_model("qwen3", model_provider="openai", base_url="http://localhost:8000")
+        >>> init_chat_model("openai:gpt-4o", temperature=0).temperature
+        0.0
+        >>> init_chat_model("qwen3", model_provider="openai", base_url="http://localhost:8000").model
+        'qwen3'
     """
     if model is not None and not isinstance(model, str):
         raise ConfigurationTypeError(
