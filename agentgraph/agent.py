@@ -148,7 +148,7 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
     """
     # Loaded here, so that importing create_agent costs next to nothing; langgraph alone takes most of a second.
     from agentgraph.graph import build, collect_stations, lay_route  # noqa: PLC0415 - see above
-    from agentgraph.plan import make_plan  # noqa: PLC0415 - see above
+    from agentgraph.plan import check_surroundings, make_plan  # noqa: PLC0415 - see above
     from agentgraph.state import shown_fields  # noqa: PLC0415 - see above
 
     plan = make_plan(
@@ -169,7 +169,16 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
     )
     stations = collect_stations(plan)
     route = lay_route(plan, stations)
-    compiled = build(plan, stations, route).compile(
+    graph = build(plan, stations, route)
+    check_surroundings(
+        graph.nodes,
+        checkpointer=checkpointer,
+        store=store,
+        cache=cache,
+        interrupt_before=interrupt_before,
+        interrupt_after=interrupt_after,
+    )
+    compiled = graph.compile(
         checkpointer=checkpointer,
         store=store,
         cache=cache,

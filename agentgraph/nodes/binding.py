@@ -74,11 +74,16 @@ class Binder:
         return bound
 
     def _bind(self, model: Any, tools: list[Any], choice: Any, settings: dict[str, Any]) -> Any:
+        if self.protocol is not None:
+            # Without tools as well: earlier calls in the history have to be rewritten as text.
+            model = self.protocol(model)
         if not tools:
             return model.bind(**settings) if settings else model
-        if self.protocol is not None:
-            model = self.protocol(model)
-        elif not can_bind_tools(model):
+        if isinstance(model, RunnableBinding):
+            # `bind_tools` of a binding reaches the model below it, past what the binding carries.
+            inner = self._bind(model.bound, tools, choice, {**model.kwargs, **settings})
+            return inner.with_config(model.config) if model.config else inner
+        if not can_bind_tools(model):
             raise ConfigurationError(no_native_tools(model))
         if choice is not None:
             settings = {"tool_choice": choice, **settings}
@@ -108,7 +113,8 @@ def _callable(bound: Any) -> BoundModel:
     `bind` wraps a model in a RunnableBinding, which merges configurations in each call. One that carries only keyword
     arguments has nothing to merge, so the model is called with these directly.
     """
-    if type(bound) is RunnableBinding and not bound.config and not bound.config_factories:
+    plain = isinstance(bound, RunnableBinding) and type(bound).invoke is RunnableBinding.invoke
+    if plain and not bound.config and not bound.config_factories:
         model, settings = bound.bound, bound.kwargs
         return BoundModel(functools.partial(model.invoke, **settings), functools.partial(model.ainvoke, **settings))
     return BoundModel(bound.invoke, bound.ainvoke)
@@ -116,6 +122,8 @@ def _callable(bound: Any) -> BoundModel:
 
 def can_bind_tools(model: Any) -> bool:
     """Whether a model takes tools natively, as far as it says."""
+    if isinstance(model, RunnableBinding):
+        return can_bind_tools(model.bound)
     bind = getattr(type(model), "bind_tools", None)
     if bind is None:
         return hasattr(model, "bind_tools")  # wrappers such as with_fallbacks hand the name on

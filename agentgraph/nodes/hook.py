@@ -4,14 +4,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.channels.base import BaseChannel
 from langgraph.runtime import Runtime, get_runtime
-from langgraph.types import Command
+from langgraph.types import Command, Overwrite
 
 from agentgraph.composing import hook_pair
 from agentgraph.edges import Exits, settle_tools
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
+from agentgraph.history import with_id
 from agentgraph.hooks import HookSpec, can_jump_to
 from agentgraph.nodes.effects import Effect, Steps, aperform, perform
 from agentgraph.state import JumpTo, apply_update, unknown_field, visible_state
@@ -63,6 +65,10 @@ class Passage:
     commands: list[Command[Any]] = field(default_factory=list)
     jumped: bool = False
     _shown: int = 0
+    _origin: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._origin = self.start
 
     def state(self) -> dict[str, Any]:
         """The state as the next one sees it: with all writes applied, which is done only when somebody looks."""
@@ -89,14 +95,14 @@ class Passage:
         """The node's answer to langgraph."""
         if not self.writes:
             return self.commands or None
-        return [Command(update=_one_write_a_plain_field(self.channels, self.writes)), *self.commands]
+        return [Command(update=_mergeable(self.channels, self._origin, self.writes)), *self.commands]
 
     def write(self, pairs: Pairs, *, who: str = "The model node") -> None:
         """Add writes; `who` makes them, for errors."""
         for key, _ in pairs:
             if key not in self.channels:
                 raise ConfigurationError(unknown_field(who, key, self.channels))
-        self.writes.extend(pairs)
+        self.writes.extend((key, _with_ids(value) if key == "messages" else value) for key, value in pairs)
 
     def _take_update(self, hook: Hook, pairs: Pairs) -> None:
         self.write(pairs, who=f"The hook {hook.label}")
@@ -112,8 +118,11 @@ class Passage:
             return
         self._take_update(hook, list(command._update_as_tuples()))  # noqa: SLF001 - langgraph's own reading of all forms of an update
         if command.goto:
-            self.commands.append(Command(goto=command.goto))
-            self.jumped = True
+            raise ConfigurationError(
+                f"The hook {hook.label} returned a Command with goto={command.goto!r:.100}. The edge out of its node "
+                'would be taken as well, so a goto cannot redirect the run. Return "jump_to": "end", "model" or "tools" '
+                "in the update, and declare it with @hook_config(can_jump_to=[...])."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +182,26 @@ def _check_jump(hook: Hook, target: Any) -> None:
     )
 
 
-def _one_write_a_plain_field(channels: Channels, writes: Pairs) -> Pairs:
-    """The writes, with only the last one of each field that has no reducer.
+def _mergeable(channels: Channels, origin: dict[str, Any], writes: Pairs) -> Pairs:
+    """The writes as langgraph takes them in one step, which hooks that share a node share.
 
-    langgraph takes one write a step for such a field, and hooks that share a node share its step.
+    It takes one write for a field without reducer, and drops what stands beside an Overwrite.
     """
-    merged = [(key, value) for key, value in writes if reduces(channels[key])]
-    return merged + [(key, value) for key, value in dict(writes).items() if not reduces(channels[key])]
+    overwritten = {key for key, value in writes if isinstance(value, Overwrite)}
+    final = apply_update(channels, origin, [pair for pair in writes if pair[0] in overwritten])
+    single = {key: value for key, value in writes if not reduces(channels[key])}
+    merged = [(key, value) for key, value in writes if reduces(channels[key]) and key not in overwritten]
+    return [*merged, *single.items(), *((key, Overwrite(final[key])) for key in overwritten if key not in single)]
+
+
+def _with_ids(value: Any) -> Any:
+    """Messages with ids, so that hooks which share a node and the stored state mean the same by an id."""
+    if isinstance(value, Overwrite):
+        return value
+    items = value if isinstance(value, list) else [value]
+    if all(isinstance(item, BaseMessage) and item.id for item in items):
+        return value
+    return [with_id(message) for message in convert_to_messages(items)]
 
 
 def reduces(channel: BaseChannel[Any, Any, Any]) -> bool:
