@@ -120,8 +120,8 @@ class Passage:
         if command.goto:
             raise ConfigurationError(
                 f"The hook {hook.label} returned a Command with goto={command.goto!r:.100}. The edge out of its node "
-                "would be taken as well, so a goto cannot redirect the run. Return "
-                '"jump_to": "end", "model" or "tools" in the update, and declare it with @hook_config(can_jump_to=[...]).'
+                "would be taken as well, so a goto cannot redirect the run. Return a dict with "
+                '"jump_to": "end", "model" or "tools", and declare it with @hook_config(can_jump_to=[...]).'
             )
 
 
