@@ -60,7 +60,7 @@ def cyclic() -> dict[str, Any]:
         ({}, "describes 'anything' at its root. Expected an object"),
         ({"type": "array", "items": PERSON}, "describes 'array' at its root"),
         ({"type": "string"}, "describes 'string' at its root"),
-        ({"$ref": "#"}, "describes 'anything' at its root"),
+        ({"$ref": "#"}, "as '#' applies itself to the same value again"),
         ({"name": "f", "parameters": PERSON}, "describes 'anything' at its root"),
         ({"oneOf": [PERSON, {"type": "null"}]}, "describes 'null' at its root"),
         ({"oneOf": [PERSON, True]}, "A branch of the JSON schema's root is True"),

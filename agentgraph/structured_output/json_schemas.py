@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
+from agentgraph.structured_output.validation import answer_validator, drafted
 
 __all__ = [
     "check_json_schema",
@@ -53,7 +54,8 @@ def check_json_schema(document: Document) -> None:
         document: the schema, of the draft its `$schema` names, else 2020-12.
 
     Raises:
-        ConfigurationError: it is not JSON, breaks the rules of its draft, or refers to something outside of itself.
+        ConfigurationError: it is not JSON, breaks the rules of its draft, refers to something outside of itself, or
+            refers to itself without end.
     """
     from jsonschema import SchemaError  # noqa: PLC0415 - 60 ms that only a raw JSON schema has to pay
 
@@ -65,14 +67,19 @@ def check_json_schema(document: Document) -> None:
             "numbers, booleans and None. Give Python types as a pydantic class instead."
         ) from error
     try:
-        _validator_class(document).check_schema(document)
+        drafted(document).check_schema(document)
     except SchemaError as error:
         raise ConfigurationError(
             f"Not a valid JSON schema, at {_path(error.absolute_path)}: {_bounded(error.message)}. "
             "Correct the schema; the rules are those of JSON schema draft 2020-12 unless `$schema` names another."
         ) from error
-    for reference in _references(document):
-        _lookup(document, reference)
+    for reference in set(_references(document)):
+        if _applies_itself(document, _lookup(document, reference)):
+            raise ConfigurationError(
+                f"What the JSON schema refers to as {_bounded(reference)!r} applies itself to the same value again, "
+                "without end, so that no answer could fit it. Let it refer to itself only for the parts of a value, "
+                "in `properties` or `items`."
+            )
 
 
 def json_variants(document: Document) -> Iterator[tuple[Document, Document]]:
@@ -143,11 +150,8 @@ def json_mismatches(document: Document, data: Any, *, at_most: int) -> list[str]
     Returns:
         One line for each violation, with its place; empty if the answer fits.
     """
-    from referencing import Registry  # noqa: PLC0415 - comes with jsonschema, which is loaded as late
-
-    # The default registry fetches unknown references over the network; an empty one does not.
-    validator = _validator_class(document)(document, registry=Registry())
-    return [f"{_path(error.absolute_path)}: {error.message}" for error in islice(validator.iter_errors(data), at_most)]
+    errors = islice(answer_validator(document).iter_errors(data), at_most)
+    return [f"{_path(error.absolute_path)}: {error.message}" for error in errors]
 
 
 def strict_schema(document: Document, *, name: str) -> dict[str, Any]:
@@ -180,14 +184,6 @@ def without_filler(data: Any, document: Document) -> Any:
         The answer without them; nulls that the schema allows stay.
     """
     return _without_filler(data, (document,), document)
-
-
-def _validator_class(document: Document) -> Any:
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - see check_json_schema
-    from jsonschema.validators import validator_for  # noqa: PLC0415 - see check_json_schema
-
-    named = document.get("$schema")
-    return validator_for(document, Draft202012Validator) if isinstance(named, str) else Draft202012Validator
 
 
 def _path(path: Iterable[Any]) -> str:
@@ -230,6 +226,27 @@ def _lookup(document: Document, reference: str) -> Document:
         f"The JSON schema refers to {_bounded(reference)!r}, which is not in it. Expected a pointer to a part of the "
         "same document, such as '#/$defs/Name'. Copy what it refers to into `$defs`."
     )
+
+
+def _applies_itself(document: Document, target: Document) -> bool:
+    """Whether checking a value against a part of the schema needs checking the same value against that part."""
+    left, seen = [target], set[int]()
+    while left:
+        for part in _applied(document, left.pop()):
+            if part is target:
+                return True
+            if id(part) not in seen:
+                seen.add(id(part))
+                left.append(part)
+    return False
+
+
+def _applied(document: Document, node: Document) -> Iterator[Document]:
+    """Yield the parts of a schema that apply to the same value as it does."""
+    parts: list[Any] = [node.get(key) for key in ("not", "if", "then", "else")]
+    parts += [*_options(node), *dict(node.get("dependentSchemas", {})).values()]
+    yield from (part for part in parts if isinstance(part, Mapping))
+    yield from (_lookup(document, node[key]) for key in sorted(_REFERENCES & node.keys()))
 
 
 def _require_movable(branch: Any) -> None:

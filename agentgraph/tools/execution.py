@@ -5,9 +5,9 @@ error) is decided by plain functions; `call_tool` and its twin only differ in wh
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
@@ -19,15 +19,13 @@ from langgraph.runtime import DEFAULT_RUNTIME
 from pydantic import ValidationError
 
 from agentgraph.tools.calling import ToolRun, arun, run
-from agentgraph.tools.failures import OnToolError, arguments_error, passes, told, unknown_tool
+from agentgraph.tools.calls import copied
+from agentgraph.tools.failures import Tell, arguments_error, passes, unknown_tool
 from agentgraph.tools.injection import injected_values
 from agentgraph.tools.prepare import PreparedTool, prepare
 from agentgraph.tools.results import ToolAnswer, answered
 
-__all__ = ["Tell", "Toolbox", "acall_tool", "call_tool", "request_for", "settle", "tell_arguments"]
-
-Tell: TypeAlias = Callable[[Exception, ToolCallRequest], ToolAnswer | None]
-"""Says what the model is told of an error; None to raise it."""
+__all__ = ["Toolbox", "acall_tool", "asettle", "call_tool", "request_for", "settle", "tell_arguments"]
 
 _TOOL_ERROR = "_agentgraph_tool_error"
 _DYNAMIC_TOOLS_KEPT = 128
@@ -63,7 +61,8 @@ class Toolbox:
             if injection.parameters
             else {}
         )
-        sent = {name: value for name, value in (call["args"] or {}).items() if name not in injection.hidden}
+        # Copied for each attempt: what a tool changes in a value is not what the next attempt is given.
+        sent = {name: copied(value) for name, value in (call["args"] or {}).items() if name not in injection.hidden}
         config = getattr(request.runtime, "config", None)
         return ToolRun(prepared, call, sent, injected, ensure_config() if config is None else config)
 
@@ -112,7 +111,7 @@ def runtime_for(call: ToolCall, state: Any, config: RunnableConfig, tools: list[
 
 
 def request_for(call: ToolCall, state: Any, config: RunnableConfig, toolbox: Toolbox) -> ToolCallRequest:
-    """The request for a call; its tool is None where no tool has the name."""
+    """The request for a call that can be read; its tool is None where no tool has the name."""
     known = toolbox.tools.get(call["name"])
     tools = [prepared.tool for prepared in toolbox.tools.values()]
     return ToolCallRequest(
@@ -144,7 +143,8 @@ def call_tool(request: ToolCallRequest, toolbox: Toolbox, tell: Tell) -> ToolAns
     try:
         return answered(run(this), request.tool_call, messages_key=toolbox.messages_key)
     except Exception as error:  # noqa: BLE001 (told or raised again)
-        return _after_error(error, this, request, tell)
+        final = _final(error, this)
+        return _marked(final, tell.sync(final, request))
 
 
 async def acall_tool(request: ToolCallRequest, toolbox: Toolbox, tell: Tell) -> ToolAnswer:
@@ -155,22 +155,28 @@ async def acall_tool(request: ToolCallRequest, toolbox: Toolbox, tell: Tell) -> 
     try:
         return answered(await arun(this), request.tool_call, messages_key=toolbox.messages_key)
     except Exception as error:  # noqa: BLE001 (as above)
-        return _after_error(error, this, request, tell)
+        final = _final(error, this)
+        return _marked(final, await tell.asynchronous(final, request))
 
 
-def _after_error(error: Exception, this: ToolRun, request: ToolCallRequest, tell: Tell) -> ToolAnswer:
+def _final(error: Exception, this: ToolRun) -> Exception:
+    """The error to tell: wrong arguments as one that names them; control flow is raised at once."""
     if passes(error):
         raise error
-    final = error
-    if isinstance(error, ValidationError) and _is_about_arguments(error, this):
-        final = arguments_error(this.call, error, this.prepared.injection.hidden, this.arguments)
-        final.__cause__ = error
-    said = tell(final, request)
+    if not isinstance(error, ValidationError) or not _is_about_arguments(error, this):
+        return error
+    final = arguments_error(this.call, error, this.prepared.injection.hidden, this.arguments)
+    final.__cause__ = error
+    return final
+
+
+def _marked(error: Exception, said: ToolAnswer | None) -> ToolAnswer:
+    """What was said of an error; where nothing was, it is raised with the mark that it is the tool's."""
     if said is not None:
         return said
     # Written past a class that forbids it, such as a frozen dataclass.
-    final.__dict__[_TOOL_ERROR] = True
-    raise final
+    error.__dict__[_TOOL_ERROR] = True
+    raise error
 
 
 def _is_about_arguments(error: ValidationError, this: ToolRun) -> bool:
@@ -180,24 +186,26 @@ def _is_about_arguments(error: ValidationError, this: ToolRun) -> bool:
     return isinstance(schema, type) and error.title == schema.__name__
 
 
-def tell_arguments(policy: OnToolError) -> Tell:
-    """An agent's `tell`: wrong arguments are answered at once, other errors are raised so that wrappers see them."""
-    return functools.partial(_tell_arguments, policy=policy)
+def tell_arguments(tell: Tell) -> Tell:
+    """An agent's `tell` within its hooks: wrong arguments are answered at once, other errors are raised to them."""
+    return tell.only_for(lambda error: isinstance(error, ToolInvocationError))
 
 
-def _tell_arguments(error: Exception, request: ToolCallRequest, policy: OnToolError) -> ToolAnswer | None:
-    return told(error, request, policy) if isinstance(error, ToolInvocationError) else None
-
-
-def settle(error: Exception, request: ToolCallRequest, policy: OnToolError) -> ToolAnswer:
+def settle(error: Exception, request: ToolCallRequest, tell: Tell) -> ToolAnswer:
     """What the model is told of an error that came out of all wrappers.
 
     Args:
         error: what was raised; when it is the tool's own it is told by the policy, when a wrapper's it is raised again.
         request: the call, as the model made it.
-        policy: the agent's `on_tool_error`.
+        tell: says what is told of it.
     """
-    said = told(error, request, policy) if getattr(error, _TOOL_ERROR, False) else None
-    if said is None:
+    if not error.__dict__.get(_TOOL_ERROR):
         raise error
-    return said
+    return _marked(error, tell.sync(error, request))
+
+
+async def asettle(error: Exception, request: ToolCallRequest, tell: Tell) -> ToolAnswer:
+    """As `settle`, in an async run."""
+    if not error.__dict__.get(_TOOL_ERROR):
+        raise error
+    return _marked(error, await tell.asynchronous(error, request))

@@ -4,14 +4,17 @@
 
 - `"return"`: the model is told, by a tool message with status "error" (the default);
 - `"raise"`: the run raises;
-- a function `(error, request)` that returns the text or the ToolMessage for the model, or None to raise.
+- a function `(error, request)`, sync or async, that returns the text or the ToolMessage for the model, or None to
+  raise. In async runs a sync one is called in a thread.
 
 Whatever it is, langgraph's control flow (interrupts), cancellation and an answer to an interrupt that does not fit
 always pass.
 """
 
 import difflib
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -20,21 +23,29 @@ from langgraph.errors import GraphBubbleUp, is_invalid_resume
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolInvocationError
 from pydantic import ValidationError
 
-from agentgraph.errors import ConfigurationError, ToolTimeoutError
+from agentgraph import bridge
+from agentgraph.errors import ConfigurationError, ConfigurationTypeError, ResumeError, ToolTimeoutError
 from agentgraph.tools.results import ToolAnswer, answer, answered
 
 __all__ = [
     "OnToolError",
+    "Tell",
     "arguments_error",
     "check_policy",
     "error_text",
+    "halves",
     "let_out",
     "passes",
-    "told",
+    "tell_by",
     "unknown_tool",
 ]
 
-OnToolError: TypeAlias = Literal["return", "raise"] | Callable[[Exception, ToolCallRequest], str | ToolMessage | None]
+Told: TypeAlias = str | ToolMessage | None
+OnToolError: TypeAlias = (
+    Literal["return", "raise"]
+    | Callable[[Exception, ToolCallRequest], Told]
+    | Callable[[Exception, ToolCallRequest], Awaitable[Told]]
+)
 
 TEXT_LIMIT = 2_000
 """The longest text of an error that a model is shown, in characters."""
@@ -55,7 +66,7 @@ def check_policy(policy: Any) -> OnToolError:
         return cast("OnToolError", policy)
     raise ConfigurationError(
         f"on_tool_error is {_bounded(repr(policy), _VALUE_LIMIT)}; expected 'return' (tell the model), 'raise', or a "
-        "function (error, request) that returns a text, a ToolMessage, or None to raise."
+        "function (error, request), sync or async, that returns a text, a ToolMessage, or None to raise."
     )
 
 
@@ -77,26 +88,92 @@ def let_out(error: Exception) -> Exception:
 
 def passes(error: BaseException) -> bool:
     """Whether an exception is no error of the tool: control flow, cancellation, an unfit answer to an interrupt."""
-    return not isinstance(error, Exception) or isinstance(error, GraphBubbleUp) or is_invalid_resume(error)
+    if isinstance(error, ValidationError):
+        # Only this class is marked; others, such as mocks, may have every attribute they are asked for.
+        return is_invalid_resume(error)
+    return not isinstance(error, Exception) or isinstance(error, GraphBubbleUp | ResumeError)
 
 
-def told(error: Exception, request: ToolCallRequest, policy: OnToolError) -> ToolAnswer | None:
-    """What the model is told of an error; None when it is to be raised.
+@dataclass(frozen=True)
+class Tell:
+    """Says what the model is told of an error, in sync and in async runs; None to raise it.
 
-    Args:
-        error: what the tool raised; wrong arguments come as ToolInvocationError.
-        request: the call.
-        policy: the agent's `on_tool_error`.
+    Attributes:
+        sync: `(error, request)`; wrong arguments come as ToolInvocationError.
+        asynchronous: the same, to be awaited.
     """
-    if passes(error) or policy == "raise" or getattr(error, _LET_OUT, False):
-        return None
-    call = request.tool_call
+
+    sync: Callable[[Exception, ToolCallRequest], ToolAnswer | None]
+    asynchronous: Callable[[Exception, ToolCallRequest], Awaitable[ToolAnswer | None]]
+
+    @classmethod
+    def at_once(cls, decide: Callable[[Exception, ToolCallRequest], ToolAnswer | None]) -> "Tell":
+        """From a function that neither waits nor is a user's."""
+
+        async def asynchronous(error: Exception, request: ToolCallRequest) -> ToolAnswer | None:
+            return decide(error, request)
+
+        return cls(decide, asynchronous)
+
+    def only_for(self, wanted: Callable[[Exception], bool]) -> "Tell":
+        """The same for some errors; the others are raised."""
+
+        async def asynchronous(error: Exception, request: ToolCallRequest) -> ToolAnswer | None:
+            return await self.asynchronous(error, request) if wanted(error) else None
+
+        return Tell(lambda error, request: self.sync(error, request) if wanted(error) else None, asynchronous)
+
+
+def tell_by(policy: OnToolError) -> Tell:
+    """What the model is told by an agent's `on_tool_error`."""
+    if policy == "raise":
+        return Tell.at_once(lambda _, __: None)
     if policy == "return":
-        return answer(call, error_text(error, call), error=True)
-    said = cast("Callable[[Exception, ToolCallRequest], Any]", policy)(error, request)
+        return Tell.at_once(_told_in_words).only_for(_is_tellable)
+    sync, asynchronous = halves(cast("Callable[..., Any]", policy))
+
+    async def ask(error: Exception, request: ToolCallRequest) -> ToolAnswer | None:
+        return _answer_of(policy, await asynchronous(error, request), request.tool_call)
+
+    asking = Tell(lambda error, request: _answer_of(policy, sync(error, request), request.tool_call), ask)
+    return asking.only_for(_is_tellable)
+
+
+def halves(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Awaitable[Any]]]:
+    """A user's function, sync or async, as one to call in sync runs and one to await in async runs."""
+    is_async = any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004 - an object's own method may be async
+
+    def sync(*args: Any) -> Any:
+        value = function(*args)
+        return bridge.run_coroutine(value) if inspect.isawaitable(value) else value
+
+    async def asynchronous(*args: Any) -> Any:
+        value = function(*args) if is_async else await bridge.run_blocking(function, *args)
+        return await value if inspect.isawaitable(value) else value
+
+    return sync, asynchronous
+
+
+def _is_tellable(error: Exception) -> bool:
+    # Not by getattr: an exception class may have every attribute it is asked for.
+    return not passes(error) and not error.__dict__.get(_LET_OUT)
+
+
+def _told_in_words(error: Exception, request: ToolCallRequest) -> ToolAnswer:
+    return answer(request.tool_call, error_text(error, request.tool_call), error=True)
+
+
+def _answer_of(policy: Any, said: Any, call: ToolCall) -> ToolAnswer | None:
     if said is None:
         return None
-    return answered(said, call) if isinstance(said, ToolMessage) else answer(call, _bounded(str(said)), error=True)
+    if isinstance(said, ToolMessage):
+        return answered(said, call)
+    if isinstance(said, str):
+        return answer(call, _bounded(said), error=True)
+    raise ConfigurationTypeError(
+        f"on_tool_error {_bounded(repr(policy), _VALUE_LIMIT)} returned {_bounded(repr(said), _VALUE_LIMIT)}; expected "
+        "the text for the model, a ToolMessage, or None to raise the error."
+    )
 
 
 def error_text(error: Exception, call: ToolCall) -> str:
@@ -172,9 +249,13 @@ def _problem(problem: Any) -> str:
 
 
 def unknown_tool(call: ToolCall, names: Iterable[str]) -> ToolMessage:
-    """The answer to a call of a tool that does not exist: the valid names, the nearest one first to be seen."""
+    """The answer to a call without a tool: the valid names, the nearest one first to be seen."""
     known = list(names)
     wanted = str(call["name"])
+    if wanted in known:
+        # A hook has set the request's tool to None.
+        said = f"Error: the tool {wanted!r} was taken away from this call by a hook; it was not run. Go on without it."
+        return answer(call, _bounded(said), error=True)
     near = difflib.get_close_matches(wanted, known, n=1)
     shown = ", ".join(known[:_NAMES_SHOWN]) + (", ..." if len(known) > _NAMES_SHOWN else "")
     return answer(

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, cast, get_args, get_origin
 
@@ -23,15 +23,18 @@ from langgraph.types import Command, Send
 from pydantic import ValidationError
 
 from agentgraph import bridge
-from agentgraph.errors import ConfigurationError
+from agentgraph.errors import ConfigurationError, ConfigurationTypeError
+from agentgraph.tools.calls import own_call
 from agentgraph.tools.execution import Toolbox, acall_tool, call_tool, request_for
-from agentgraph.tools.failures import error_text, passes
+from agentgraph.tools.failures import Tell, error_text, halves, passes
 from agentgraph.tools.prepare import prepare
 from agentgraph.tools.results import ToolAnswer, answer, answered, as_items
 
 __all__ = ["ToolNode"]
 
-HandleToolErrors: TypeAlias = bool | str | Callable[..., str] | type[Exception] | tuple[type[Exception], ...]
+HandleToolErrors: TypeAlias = (
+    bool | str | Callable[..., str | Awaitable[str]] | type[Exception] | tuple[type[Exception], ...]
+)
 InputKind: TypeAlias = Literal["list", "dict", "tool_calls"]
 
 _ARGUMENT_ERRORS: tuple[type[Exception], ...] = (ToolInvocationError, ValidationError)
@@ -45,8 +48,8 @@ class ToolNode(Runnable[Any, Any]):
         name: the node's name.
         tags: tags of the node.
         handle_tool_errors: which errors are told to the model. Default: wrong arguments only. True: all. False: none.
-            A str: all, with this text. An exception type or several: these. A function `(error) -> str`: those that its
-            annotation names, with the text it returns.
+            A str: all, with this text. An exception type or several: these. A function `(error) -> str`, sync or async:
+            those that its annotation names, with the text it returns; in async runs a sync one is called in a thread.
         messages_key: the field of the state with the messages.
         wrap_tool_call: `(request, execute)` around each call; it may call `execute` once, often or never.
         awrap_tool_call: the same for async runs; without it, async runs use `wrap_tool_call` in a thread.
@@ -83,7 +86,7 @@ class ToolNode(Runnable[Any, Any]):
         self.tags = tags
         prepared = [prepare(tool, for_model=False) for tool in tools]
         self._toolbox = Toolbox({one.name: one for one in prepared}, messages_key)
-        self._errors = _Errors(handle_tool_errors)
+        self._tell = _tell_by(handle_tool_errors)
         self._wrap = wrap_tool_call
         self._awrap = awrap_tool_call
 
@@ -113,10 +116,14 @@ class ToolNode(Runnable[Any, Any]):
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
-    def _requests(self, given: Any, config: RunnableConfig) -> tuple[InputKind, list[ToolCallRequest]]:
+    def _requests(self, given: Any, config: RunnableConfig) -> tuple[InputKind, list[ToolCallRequest | ToolMessage]]:
+        """The requests, and the answers to calls that cannot be read."""
         kind, calls = self._calls(given)
         state = self._state(kind, given, config)
-        return kind, [request_for(call, state, config, self._toolbox) for call in calls]
+        own = map(own_call, calls)
+        return kind, [
+            one if isinstance(one, ToolMessage) else request_for(one, state, config, self._toolbox) for one in own
+        ]
 
     def _calls(self, given: Any) -> tuple[InputKind, list[ToolCall]]:
         if isinstance(given, dict) and given.get("__type") == "tool_call_with_context":
@@ -151,15 +158,19 @@ class ToolNode(Runnable[Any, Any]):
         # Its second argument are the channels; the others are langgraph's own.
         return {} if read is None else read(list(read.args[1]), True)
 
-    def _run(self, request: ToolCallRequest) -> ToolAnswer:
+    def _run(self, request: ToolCallRequest | ToolMessage) -> ToolAnswer:
+        if isinstance(request, ToolMessage):
+            return request
         if self._wrap is None:
             return self._execute(request)
         try:
             return self._answered(request, self._wrap(request, self._execute))  # type: ignore[arg-type] # a tool may give several
         except Exception as error:  # noqa: BLE001 (told or raised again)
-            return self._told(error, request)
+            return _or_raise(self._tell.sync(error, request), error)
 
-    async def _arun(self, request: ToolCallRequest) -> ToolAnswer:
+    async def _arun(self, request: ToolCallRequest | ToolMessage) -> ToolAnswer:
+        if isinstance(request, ToolMessage):
+            return request
         if self._awrap is None and self._wrap is None:
             return await self._aexecute(request)
         try:
@@ -168,22 +179,17 @@ class ToolNode(Runnable[Any, Any]):
             execute = bridge.sync_handler(self._aexecute, asyncio.get_running_loop())
             return self._answered(request, await bridge.run_blocking(cast("Any", self._wrap), request, execute))
         except Exception as error:  # noqa: BLE001 (as above)
-            return self._told(error, request)
+            return _or_raise(await self._tell.asynchronous(error, request), error)
 
     def _execute(self, request: ToolCallRequest) -> ToolAnswer:
-        return call_tool(request, self._toolbox, self._errors.tell)
+        return call_tool(request, self._toolbox, self._tell)
 
     async def _aexecute(self, request: ToolCallRequest) -> ToolAnswer:
-        return await acall_tool(request, self._toolbox, self._errors.tell)
+        return await acall_tool(request, self._toolbox, self._tell)
 
     def _answered(self, request: ToolCallRequest, result: Any) -> ToolAnswer:
-        return answered(result, request.tool_call, messages_key=self._toolbox.messages_key)
-
-    def _told(self, error: Exception, request: ToolCallRequest) -> ToolAnswer:
-        said = None if passes(error) else self._errors.tell(error, request)
-        if said is None:
-            raise error
-        return said
+        by = f"The wrapper of the tool {request.tool_call['name']!r}"
+        return answered(result, request.tool_call, messages_key=self._toolbox.messages_key, by=by)
 
     def _output(self, kind: InputKind, answers: Sequence[ToolAnswer]) -> Any:
         items = [item for one in answers for item in as_items(one)]
@@ -213,31 +219,48 @@ def _only_sends_up(output: Any) -> bool:
     )
 
 
-class _Errors:
+def _or_raise(said: ToolAnswer | None, error: Exception) -> ToolAnswer:
+    if said is None:
+        raise error
+    return said
+
+
+def _tell_by(handle: Any) -> Tell:
     """A `handle_tool_errors`, read once: which errors are told, and with which text."""
+    types: tuple[type[Exception], ...] = (Exception,)
+    tell = Tell.at_once(_told_in_words)
+    if isinstance(handle, bool):
+        types = (Exception,) if handle else ()
+    elif isinstance(handle, str):
+        tell = Tell.at_once(lambda _, request: answer(request.tool_call, handle, error=True))
+    elif isinstance(handle, tuple | type):
+        types = _exception_types(handle if isinstance(handle, tuple) else (handle,), handle)
+    elif callable(handle):
+        tell, types = _asking(handle), _annotated_types(handle)
+    else:
+        raise ConfigurationError(_unfit(handle))
+    return tell.only_for(lambda error: isinstance(error, types) and not passes(error))
 
-    def __init__(self, handle: Any) -> None:
-        self._text: str | Callable[[Exception], str] | None = None
-        self._types: tuple[type[Exception], ...] = (Exception,)
-        if isinstance(handle, bool):
-            self._types = (Exception,) if handle else ()
-        elif isinstance(handle, str):
-            self._text = handle
-        elif isinstance(handle, tuple | type):
-            self._types = _exception_types(handle if isinstance(handle, tuple) else (handle,), handle)
-        elif callable(handle):
-            self._text, self._types = cast("Callable[[Exception], str]", handle), _annotated_types(handle)
-        else:
-            raise ConfigurationError(_unfit(handle))
 
-    def tell(self, error: Exception, request: ToolCallRequest) -> ToolMessage | None:
-        if not isinstance(error, self._types):
-            return None
-        call = request.tool_call
-        if self._text is None:
-            return answer(call, error_text(error, call), error=True)
-        text = self._text if isinstance(self._text, str) else self._text(error)
-        return answer(call, text, error=True)
+def _told_in_words(error: Exception, request: ToolCallRequest) -> ToolAnswer:
+    return answer(request.tool_call, error_text(error, request.tool_call), error=True)
+
+
+def _asking(function: Callable[..., Any]) -> Tell:
+    sync, asynchronous = halves(function)
+
+    async def ask(error: Exception, request: ToolCallRequest) -> ToolAnswer:
+        return _said(function, await asynchronous(error), request)
+
+    return Tell(lambda error, request: _said(function, sync(error), request), ask)
+
+
+def _said(function: Any, text: Any, request: ToolCallRequest) -> ToolMessage:
+    if not isinstance(text, str | list):
+        raise ConfigurationTypeError(
+            f"handle_tool_errors {repr(function)[:100]} returned {repr(text)[:100]}; expected the text for the model."
+        )
+    return answer(request.tool_call, text, error=True)
 
 
 def _exception_types(given: Sequence[Any], shown: Any) -> tuple[type[Exception], ...]:

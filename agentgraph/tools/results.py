@@ -125,31 +125,34 @@ def _text_of_bytes(value: bytes | bytearray | memoryview) -> str:
         return f"<{len(data)} bytes of binary data>"
 
 
-def answered(result: Any, call: ToolCall, *, messages_key: str = "messages") -> ToolAnswer:
+def answered(result: Any, call: ToolCall, *, messages_key: str = "messages", by: str | None = None) -> ToolAnswer:
     """Make what came back answer its call exactly once.
 
     Args:
         result: a ToolMessage, a Command, a list of these, or a value.
         call: the call.
         messages_key: the field of a command's update that holds messages.
+        by: who gave it, for errors; by default the tool.
 
     Returns:
         The same, where it answers the call already; else with the answer corrected or added.
 
     Raises:
         TypeError: a list mixes commands and values.
-        ValueError: a list answers the call more than once.
+        ValueError: the call is answered more than once.
     """
     if isinstance(result, ToolMessage):
         return _own_message(result, call)
+    if not is_output(result, call, by=by):
+        return answer(call, as_content(result))
+    items = [_by_name(item) for item in as_items(result)]
+    _refuse_two(items, call, messages_key, by)
     if isinstance(result, Command):
-        return _own_command(result, call, messages_key)
-    if is_output(result, call):
-        return _own_list(result, call, messages_key)
-    return answer(call, as_content(result))
+        return _own_command(cast("Command[Any]", items[0]), call, messages_key)
+    return _own_list(items, call, messages_key)
 
 
-def is_output(result: Any, call: ToolCall) -> bool:
+def is_output(result: Any, call: ToolCall, *, by: str | None = None) -> bool:
     """Whether something is a message, a command or a list of these, and so no value to be made text of.
 
     Raises:
@@ -160,7 +163,7 @@ def is_output(result: Any, call: ToolCall) -> bool:
     others = [item for item in result if not isinstance(item, ToolMessage | Command)]
     if others and len(others) < len(result):
         raise TypeError(
-            f"The tool {call['name']!r} returned a list that mixes messages or commands with "
+            f"{by or _the_tool(call)} returned a list that mixes messages or commands with "
             f"{type(others[0]).__name__!r}; return only ToolMessage and Command objects in it, or one value."
         )
     return bool(result) and not others
@@ -169,6 +172,29 @@ def is_output(result: Any, call: ToolCall) -> bool:
 def as_items(result: ToolAnswer) -> list[ToolMessage | Command[Any]]:
     """The messages and commands of an answer, one or several, as a list."""
     return result if isinstance(result, list) else [result]
+
+
+def _the_tool(call: ToolCall) -> str:
+    return f"The tool {call['name']!r}"
+
+
+def _by_name(item: ToolMessage | Command[Any]) -> ToolMessage | Command[Any]:
+    """A command whose update is pairs or an object of fields, with it as a dict, in which messages can be seen."""
+    if isinstance(item, ToolMessage) or item.update is None or isinstance(item.update, dict):
+        return item
+    pairs = item._update_as_tuples()  # noqa: SLF001 - langgraph's own reading of all forms of an update
+    update = dict(pairs)
+    return item if len(update) < len(pairs) or "__root__" in update else dataclasses.replace(item, update=update)
+
+
+def _refuse_two(items: Sequence[ToolMessage | Command[Any]], call: ToolCall, messages_key: str, by: str | None) -> None:
+    own = [item for item in items if isinstance(item, ToolMessage) or item.graph is None]
+    count = sum(_answers(message, call) for item in own for message in _all_messages(item, messages_key))
+    if count > 1:
+        raise ValueError(
+            f"{by or _the_tool(call)} returned {count} messages that answer the call {call['id']!r}; "
+            "return exactly one."
+        )
 
 
 def _own_message(message: ToolMessage, call: ToolCall) -> ToolMessage:
@@ -253,15 +279,10 @@ def _with_messages(command: Command[Any], messages: list[BaseMessage], messages_
 
 
 def _own_list(result: list[Any], call: ToolCall, messages_key: str) -> ToolAnswer:
-    count = sum(_answers(message, call) for item in result for message in _all_messages(item, messages_key))
-    if count > 1:
-        raise ValueError(
-            f"The tool {call['name']!r} returned {count} messages that answer the call {call['id']!r}; "
-            "return exactly one."
-        )
     items = [_item(item, call, messages_key) for item in result]
     leaves = any(isinstance(item, Command) and item.graph is not None for item in result)
-    return items if count or leaves else [*items, done(call)]
+    answers = any(_answers(message, call) for item in result for message in _all_messages(item, messages_key))
+    return items if answers or leaves else [*items, done(call)]
 
 
 def _all_messages(item: ToolMessage | Command[Any], messages_key: str) -> list[BaseMessage]:

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from agentgraph import tools
 from agentgraph.nodes.tools import ToolsNode
 from agentgraph.tools.execution import Toolbox, acall_tool, call_tool
+from agentgraph.tools.failures import Tell
 from agentgraph.tools.prepare import prepare
 
 LIMIT = 10.0
@@ -168,9 +169,9 @@ def test_a_request_made_outside_a_graph_runs_its_tool(is_async: bool) -> None:
     request = request_for(act, {"place": "Rome"}, x=1)
     toolbox = Toolbox({})
     result = (
-        asyncio.run(acall_tool(request, toolbox, lambda *_: None))
+        asyncio.run(acall_tool(request, toolbox, Tell.at_once(lambda *_: None)))
         if is_async
-        else call_tool(request, toolbox, lambda *_: None)
+        else call_tool(request, toolbox, Tell.at_once(lambda *_: None))
     )
     assert isinstance(result, ToolMessage)
     assert result.content == "1 Rome c"
@@ -181,7 +182,7 @@ def test_a_request_can_bring_a_plain_function_as_its_tool() -> None:
         """Act."""
         return f"did {x}"
 
-    result = call_tool(request_for(act, x=1), Toolbox({}), lambda *_: None)
+    result = call_tool(request_for(act, x=1), Toolbox({}), Tell.at_once(lambda *_: None))
     assert isinstance(result, ToolMessage)
     assert result.content == "did 1"
 
@@ -192,7 +193,7 @@ def test_a_list_of_messages_as_state_is_seen_under_the_messages_key() -> None:
         """Act."""
         return f"{len(messages)} {list(whole)}"
 
-    result = call_tool(request_for(act, [HumanMessage("hi")]), Toolbox({}, "chat"), lambda *_: None)
+    result = call_tool(request_for(act, [HumanMessage("hi")]), Toolbox({}, "chat"), Tell.at_once(lambda *_: None))
     assert isinstance(result, ToolMessage)
     assert result.content == "1 ['chat']"
 

@@ -318,3 +318,27 @@ def test_in_a_graph_a_send_carries_the_call_and_the_tool_sees_the_whole_state(is
 def test_the_condition_leads_to_the_tools_while_there_are_calls() -> None:
     assert tools_condition({"messages": asking(*PLAIN)}) == "tools"
     assert tools_condition({"messages": asking()}) == "__end__"
+
+
+@both_ways
+def test_a_call_that_cannot_be_read_is_answered_beside_the_others(is_async: bool) -> None:
+    calls: list[Any] = [{"name": "add", "args": ["1"], "id": "x"}, {"name": "add", "args": {"a": 1, "b": 2}, "id": "y"}]
+    message = AIMessage.model_construct(content="", tool_calls=calls)
+    node = ToolNode([add], wrap_tool_call=lambda request, execute: execute(request))
+    given = {"messages": [message]}
+    result = asyncio.run(node.ainvoke(given)) if is_async else node.invoke(given)
+    assert [(one.tool_call_id, one.status) for one in result["messages"]] == [("x", "error"), ("y", "success")]
+    assert "its arguments are list ['1']" in result["messages"][0].content
+
+
+@both_ways
+def test_a_wrapper_that_answers_a_call_twice_is_blamed_itself(is_async: bool) -> None:
+    def twice(request: Any, execute: Any) -> Any:
+        return [execute(request), execute(request)]
+
+    node = ToolNode([add], wrap_tool_call=twice)
+    given = [{"name": "add", "args": {"a": 1, "b": 2}, "id": "y", "type": "tool_call"}]
+    with pytest.raises(
+        ValueError, match=r"^The wrapper of the tool 'add' returned 2 messages that answer the call 'y'"
+    ):
+        asyncio.run(node.ainvoke(given)) if is_async else node.invoke(given)

@@ -114,6 +114,12 @@ def test_a_tools_own_message_is_completed_on_a_copy() -> None:
     assert answered(message, CALL) is message
 
 
+@dataclasses.dataclass
+class Fields:
+    n: int
+    messages: list[Any]
+
+
 def shape(result: Any) -> Any:
     """Results without ids, for comparing wholes."""
     if isinstance(result, list):
@@ -152,7 +158,20 @@ OUTPUTS: dict[str, tuple[Any, Any]] = {
         Command(graph=Command.PARENT, update={"messages": [MINE]}),
         ("command", {"messages": [NAMED]}, (), Command.PARENT),
     ),
-    "pairs": (Command(update=[("n", 1)]), [("command", [("n", 1)], (), None), DONE]),
+    "pairs": (Command(update=[("n", 1)]), ("command", {"n": 1, "messages": [DONE]}, (), None)),
+    "pairs with the answer": (
+        Command(update=[("n", 1), ("messages", [MINE])]),
+        ("command", {"n": 1, "messages": [NAMED]}, (), None),
+    ),
+    "pairs in a list": ([Command(update=[("messages", [MINE])])], [("command", {"messages": [NAMED]}, (), None)]),
+    "pairs that write twice": (
+        Command(update=[("n", 1), ("n", 2)]),
+        [("command", [("n", 1), ("n", 2)], (), None), DONE],
+    ),
+    "an object of fields": (
+        Command(update=Fields(n=1, messages=[MINE])),
+        ("command", {"n": 1, "messages": [NAMED]}, (), None),
+    ),
     "overwrite": (
         Command(update={"messages": OVERWRITE}),
         [("command", {"messages": OVERWRITE}, (), None), DONE],
@@ -179,9 +198,12 @@ def test_messages_and_commands_answer_their_call_exactly_once(kind: str) -> None
     assert shape(answered(result, CALL)) == expected
 
 
-def test_two_answers_to_one_call_are_an_error() -> None:
+@pytest.mark.parametrize(
+    "twice", [[MINE, MINE], [MINE, Command(update={"messages": [MINE]})], Command(update={"messages": [MINE, MINE]})]
+)
+def test_two_answers_to_one_call_are_an_error(twice: Any) -> None:
     with pytest.raises(ValueError, match="'act' returned 2 messages that answer the call 'c'; return exactly one"):
-        answered([MINE, Command(update={"messages": [MINE]})], CALL)
+        answered(twice, CALL)
 
 
 def test_a_list_that_mixes_commands_and_values_is_an_error() -> None:
