@@ -5,12 +5,18 @@ Each says what was given, what was expected and what to do. The tree::
     AgentGraphError
     +-- ConfigurationError (ValueError)         an argument of create_agent, a tool, a schema, a middleware
     |   +-- ConfigurationTypeError (TypeError)  ... is of the wrong type
+    |   +-- MissingCheckpointerError            an approval that nobody could ever answer
+    +-- CheckpointError                         a stored thread cannot be read; nothing of it is lost
     +-- RunError                                a run cannot go on
     |   +-- EmptyTurnError                      the model gave an empty turn, also when asked again
     |   +-- RepeatedToolCallError               one identical call with identical results without end
     |   +-- MalformedToolCallError              calls whose arguments cannot be read, also when asked again
     |   +-- MissingToolCallError                a forced tool call did not come, also when asked again
     |   +-- ToolTimeoutError (TimeoutError)     a tool took longer than its limit
+    |   +-- DeadlineError (TimeoutError)        the run took longer than its limit
+    |   +-- RunCancelledError                   the run was asked to end, by a RunControl
+    |   +-- ThreadBusyError                     another run is at work on the thread
+    |   +-- ResumeError (ValueError)            an answer that does not fit an open question; it was not stored
     |   +-- StructuredOutputError               see agentgraph.structured_output
     |       +-- MultipleStructuredOutputsError
     |       +-- StructuredOutputValidationError
@@ -37,13 +43,16 @@ __all__ = [
     "AgentGraphError",
     "AuthenticationError",
     "BadRequestError",
+    "CheckpointError",
     "ConfigurationError",
     "ConfigurationTypeError",
     "ContentFilterError",
     "ContextOverflowError",
+    "DeadlineError",
     "EmptyTurnError",
     "InvalidResponseError",
     "MalformedToolCallError",
+    "MissingCheckpointerError",
     "MissingToolCallError",
     "ModelConnectionError",
     "ModelError",
@@ -53,8 +62,11 @@ __all__ = [
     "QuotaError",
     "RateLimitError",
     "RepeatedToolCallError",
+    "ResumeError",
+    "RunCancelledError",
     "RunError",
     "ServerError",
+    "ThreadBusyError",
     "ToolTimeoutError",
     "TruncatedStreamError",
 ]
@@ -73,6 +85,10 @@ class ConfigurationError(AgentGraphError, ValueError):
 
 class ConfigurationTypeError(ConfigurationError, TypeError):
     """As ConfigurationError, where the mistake is the type of what was given."""
+
+
+class MissingCheckpointerError(ConfigurationError):
+    """The agent asks for approvals but keeps no threads, so that no answer could ever reach it."""
 
 
 class RunError(AgentGraphError):
@@ -97,6 +113,44 @@ class MissingToolCallError(RunError):
 
 class ToolTimeoutError(RunError, TimeoutError):
     """A tool took longer than its time limit. Told to the model like every error of a tool."""
+
+
+class DeadlineError(RunError, TimeoutError):
+    """The run took longer than the limit it was given. The thread can be used on."""
+
+
+class RunCancelledError(RunError):
+    """The run was asked to end by `RunControl.cancel`. What was finished is kept, and the thread can be used on.
+
+    Attributes:
+        mode: "now", "after_tools" or "after_turn".
+        reason: what was given as the reason, None for nothing.
+        finished: the nodes that were finished, in order, in the whole run.
+    """
+
+    def __init__(
+        self, message: str, *, mode: str = "now", reason: str | None = None, finished: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.mode = mode
+        self.reason = reason
+        self.finished = finished
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are rebuilt from `args` alone, which would lose the keyword-only fields.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class ThreadBusyError(RunError):
+    """Another run, in this process or another, is at work on the thread. Nothing was done; try again later."""
+
+
+class ResumeError(RunError, ValueError):
+    """An answer does not fit the open questions of a thread. It was not stored, and the questions stay open."""
+
+
+class CheckpointError(AgentGraphError):
+    """A stored thread cannot be read, for instance because it holds an unknown type. Nothing of it is lost."""
 
 
 class ModelError(AgentGraphError):
@@ -143,7 +197,7 @@ class ModelError(AgentGraphError):
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
-def _rebuild(cls: type[ModelError], args: tuple[Any, ...], fields: dict[str, Any]) -> ModelError:
+def _rebuild(cls: type[AgentGraphError], args: tuple[Any, ...], fields: dict[str, Any]) -> AgentGraphError:
     error = cls.__new__(cls)
     error.args = args
     error.__dict__.update(fields)

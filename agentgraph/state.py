@@ -21,13 +21,15 @@ from typing import (
     get_type_hints,
 )
 
-from langchain_core.messages import AnyMessage, RemoveMessage
-from langgraph.channels import EphemeralValue, Topic
+from langchain_core.messages import AnyMessage, BaseMessage, MessageLikeRepresentation, RemoveMessage
+from langgraph.channels import EphemeralValue, Topic, UntrackedValue
 from langgraph.channels.base import BaseChannel
-from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.managed.base import is_managed_value
 from langgraph.types import Command
 from typing_extensions import TypedDict, TypeVar
 
+from agentgraph.channels import MessagesChannel
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "OutputAgentState",
     "PrivateStateAttr",
     "ResponseT",
+    "RunProgress",
     "StateSchemas",
     "StateT",
     "StateT_co",
@@ -89,12 +92,15 @@ PrivateStateAttr = OmitFromSchema(input=True, output=True)
 # Several tools of one step may ask to end the run, so the channel must take more than one write.
 _JumpChannel: EphemeralValue[Any] = EphemeralValue(Any, guard=False)
 
+_MessagesChannel = MessagesChannel()
+
 
 class AgentState(TypedDict, Generic[ResponseT]):
     """The state every agent has. Subclass it to add fields of your own.
 
     Attributes:
-        messages: the conversation; writes are merged by message id.
+        messages: the conversation; writes are merged by message id, and only they are stored. A schema with
+            `messages: Annotated[list[AnyMessage], add_messages]` stores the whole conversation after each step.
         jump_to: where a hook sends the run; lasts one step, never shown.
         structured_response: the validated answer where `response_format` was given.
 
@@ -103,21 +109,21 @@ class AgentState(TypedDict, Generic[ResponseT]):
         ...     basket: NotRequired[list[str]]
     """
 
-    messages: Required[Annotated[list[AnyMessage], add_messages]]
+    messages: Required[Annotated[list[AnyMessage], _MessagesChannel]]
     jump_to: NotRequired[Annotated[JumpTo | None, _JumpChannel, PrivateStateAttr]]
     structured_response: NotRequired[Annotated[ResponseT, OmitFromInput]]
 
 
 class InputAgentState(TypedDict):
-    """What a run of an agent takes; messages may also be dicts such as `{"role": "user", "content": "hi"}`."""
+    """What a run of an agent takes: a text, or messages, also as dicts and pairs such as `("user", "hi")`."""
 
-    messages: Required[Annotated[list[AnyMessage | dict[str, Any]], add_messages]]
+    messages: Required[Annotated[str | BaseMessage | Sequence[MessageLikeRepresentation], _MessagesChannel]]
 
 
 class OutputAgentState(TypedDict, Generic[ResponseT]):
     """What a run of an agent returns."""
 
-    messages: Required[Annotated[list[AnyMessage], add_messages]]
+    messages: Required[Annotated[list[AnyMessage], _MessagesChannel]]
     structured_response: NotRequired[ResponseT]
 
 
@@ -147,17 +153,37 @@ class AskAgain(TypedDict):
     message_id: str
 
 
+class RunProgress(TypedDict, total=False):
+    """What is counted over one run, so that it ends.
+
+    Attributes:
+        empty: whether the model was already asked again for an empty turn.
+        malformed: turns in a row with nothing but unreadable calls.
+        structured: structured answers that were asked for again.
+        round: id of the last assistant message whose calls were counted.
+        rounds: fingerprints of the last rounds of calls and results.
+    """
+
+    empty: bool
+    malformed: int
+    structured: int
+    round: str
+    rounds: list[str]
+
+
 class RuntimeState(TypedDict):
     """Fields the runtime keeps for itself, in no hook's state and in no result.
 
     Attributes:
         ask_again: what the model node found wrong with its last answer.
+        run_progress: what is counted over this run; not stored.
         tool_exits: wishes of the last step's tools. A tool task cannot see its neighbours, so the first node after
             the tools weighs these, all at once. Emptied with each step.
     """
 
     tool_exits: NotRequired[Annotated[list[ToolExit], Topic(dict), PrivateStateAttr]]
     ask_again: NotRequired[Annotated[AskAgain | None, PrivateStateAttr]]
+    run_progress: NotRequired[Annotated[RunProgress, UntrackedValue(dict, guard=False), PrivateStateAttr]]
 
 
 StateT = TypeVar("StateT", bound=AgentState[Any], default=AgentState[Any])
@@ -166,7 +192,9 @@ StateT = TypeVar("StateT", bound=AgentState[Any], default=AgentState[Any])
 StateT_co = TypeVar("StateT_co", bound=AgentState[Any], default=AgentState[Any], covariant=True)
 """A middleware's state, where it is only read."""
 
-_HIDDEN = frozenset({"ask_again", "jump_to", "tool_exits"})
+_HIDDEN = frozenset({"jump_to", *RuntimeState.__annotations__})
+
+_LANGGRAPH_FIELDS = frozenset({"__start__", "__end__", "__interrupt__"})
 
 
 @dataclass(frozen=True)
@@ -193,6 +221,7 @@ def merge_schemas(schemas: Iterable[type[Any]]) -> StateSchemas:
             can be appended to.
     """
     given = list(schemas)
+    _check_free(given)
     fields: dict[str, _Field] = {}
     for schema in (AgentState, *given, RuntimeState):
         fields.update({name: _field(hint) for name, hint in _hints_of(schema).items()})
@@ -211,12 +240,13 @@ def visible_state(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key not in _HIDDEN}
 
 
-def shown_fields(known: Iterable[str]) -> list[str]:
-    """The fields that streams and snapshots of the state show: all but the runtime's own.
+def shown_fields(channels: Mapping[str, Any]) -> list[str]:
+    """The fields that streams and snapshots of the state show: all but the runtime's own and langgraph's managed ones.
 
     langgraph's channels that are no fields (of its edges) have a colon in their name or two underscores before it.
     """
-    return [key for key in known if key not in _HIDDEN and ":" not in key and not key.startswith("__")]
+    stored = [key for key, channel in channels.items() if isinstance(channel, BaseChannel)]
+    return [key for key in stored if key not in _HIDDEN and ":" not in key and not key.startswith("__")]
 
 
 def apply_update(
@@ -281,6 +311,16 @@ def _check_messages(hints: Mapping[str, Any]) -> None:
         )
 
 
+def _check_free(schemas: Iterable[type[Any]]) -> None:
+    for schema in schemas:
+        taken = sorted((RuntimeState.__annotations__.keys() | _LANGGRAPH_FIELDS) & _hints_of(schema).keys())
+        if taken:
+            raise ConfigurationError(
+                f"The state schema {schema.__name__!r} has the field {taken[0]!r}, which the runtime uses itself. "
+                "Give the field another name."
+            )
+
+
 class _Field(NamedTuple):
     """The annotation of a field, taken apart.
 
@@ -297,7 +337,9 @@ class _Field(NamedTuple):
     marks: tuple[Any, ...] = ()
 
     def omitted(self, side: Literal["input", "output"]) -> bool:
-        return any(getattr(mark, side) is True for mark in self.marks)
+        # langgraph computes managed values itself, and takes them in neither schema.
+        managed = any(is_managed_value(rule) for rule in self.rules)
+        return managed or any(getattr(mark, side) is True for mark in self.marks)
 
     def annotation(self) -> Any:
         """The annotation without its marks: langgraph finds a reducer only where it stands last."""

@@ -14,10 +14,12 @@ from langgraph.channels import BinaryOperatorAggregate, EphemeralValue, LastValu
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
+from langgraph.managed import RemainingSteps
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from agentgraph import AgentMiddleware, AgentState, create_agent
+from agentgraph.channels import MessagesChannel
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.middleware import OmitFromInput, OmitFromOutput, OmitFromSchema, PrivateStateAttr
 from agentgraph.state import apply_update, merge_schemas, replaced_messages, shown_fields, unknown_field, visible_state
@@ -36,7 +38,7 @@ def fields_of(schemas):
     """The fields of state, input and output beyond those that every agent has."""
     merged = merge_schemas(schemas)
     return tuple(
-        sorted(set(get_type_hints(one)) - BASE - {"tool_exits", "ask_again"})
+        sorted(set(get_type_hints(one)) - BASE - {"tool_exits", "ask_again", "run_progress"})
         for one in (merged.state, merged.input, merged.output)
     )
 
@@ -47,7 +49,7 @@ def channels_of(*schemas):
 
 def test_the_bare_state_takes_messages_and_gives_messages_and_the_structured_response():
     merged = merge_schemas([AgentState])
-    assert set(get_type_hints(merged.state)) == BASE | {"tool_exits", "ask_again"}
+    assert set(get_type_hints(merged.state)) == BASE | {"tool_exits", "ask_again", "run_progress"}
     assert set(get_type_hints(merged.input)) == {"messages"}
     assert set(get_type_hints(merged.output)) == {"messages", "structured_response"}
 
@@ -121,7 +123,7 @@ def test_the_agents_own_messages_win_over_those_of_middleware():
         return after
 
     odd = schema_of(messages=Annotated[list, keep_last])
-    assert channels_of(AgentState, odd, AgentState)["messages"].operator is add_messages
+    assert isinstance(channels_of(AgentState, odd, AgentState)["messages"], MessagesChannel)
     assert channels_of(AgentState, odd)["messages"].operator is keep_last
 
 
@@ -173,7 +175,8 @@ def test_a_schema_that_names_an_unknown_type_is_refused():
 def test_hidden_fields_are_not_seen_and_channels_of_edges_not_shown():
     state = {"messages": [], "jump_to": "end", "ask_again": None, "tool_exits": [], "x": 1}
     assert visible_state(state) == {"messages": [], "x": 1}
-    assert shown_fields([*state, "branch:to:model", "__start__"]) == ["messages", "x"]
+    channels = {name: EphemeralValue(int) for name in (*state, "branch:to:model", "__start__")}
+    assert shown_fields({**channels, "remaining_steps": RemainingSteps}) == ["messages", "x"]
 
 
 def test_an_update_follows_the_rules_of_the_channels_and_leaves_the_state_alone():
