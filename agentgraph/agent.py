@@ -126,9 +126,10 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
         tool_protocol: tool calls as text, for models without native tool calling: "json", or a TextProtocol.
         on_tool_error: "return" (default) tells the model about a failing tool; "raise" ends the run with the tool's
             exception; a function `(error, request)` gives the text or ToolMessage to tell, or None to raise.
-        retry_policy: langgraph's, for the model and the tools; or a dict by node name.
-        timeout: of one attempt of a node, in seconds, for the model and the tools, in async runs; or a dict by node
-            name. A tool's own limit is `metadata={"timeout": seconds}`.
+        retry_policy: langgraph's, for the model and the tools; or a dict by node name. With on_tool_error="return" a
+            tool's error is told to the model inside the node, so that a policy on the tools never sees one.
+        timeout: of one attempt of a node, in seconds, for the model and the tools; or a dict by node name. It needs
+            async runs: langgraph refuses a sync one. A tool's own limit is `metadata={"timeout": seconds}`.
         cache_policy: langgraph's, for the model and the tools; or a dict by node name.
 
     Returns:
@@ -147,8 +148,9 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
         'Sunny.'
     """
     # Loaded here, so that importing create_agent costs next to nothing; langgraph alone takes most of a second.
-    from agentgraph.graph import build, collect_stations, lay_route  # noqa: PLC0415 - see above
+    from agentgraph.graph import build, collect_stations, fit_to_saver, lay_route  # noqa: PLC0415 - see above
     from agentgraph.plan import check_surroundings, make_plan  # noqa: PLC0415 - see above
+    from agentgraph.runs.compiled import AgentGraph, approver  # noqa: PLC0415 - see above
     from agentgraph.state import shown_fields  # noqa: PLC0415 - see above
 
     plan = make_plan(
@@ -178,6 +180,7 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
         interrupt_before=interrupt_before,
         interrupt_after=interrupt_after,
     )
+    fit_to_saver(graph, plan, checkpointer)
     compiled = graph.compile(
         checkpointer=checkpointer,
         store=store,
@@ -189,7 +192,8 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
         transformers=plan.transformers,
     )
     compiled.stream_channels = shown_fields(compiled.channels)
-    return compiled.with_config(recursion_limit=RECURSION_LIMIT, metadata=_metadata(name))
+    agent = AgentGraph.of(compiled, approves=approver(plan.middleware, plan.names))
+    return agent.with_config(recursion_limit=RECURSION_LIMIT, metadata=_metadata(name))
 
 
 def _metadata(name: str | None) -> dict[str, Any]:

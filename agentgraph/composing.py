@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from agentgraph import bridge
-from agentgraph.errors import ConfigurationTypeError
+from agentgraph.errors import ConfigurationTypeError, ResumeError
 from agentgraph.flows import adrive, drive
 from agentgraph.hooks import HookSpec, nearness, overrides
 
@@ -120,7 +120,7 @@ class _Layer:
             inside.enter()
             try:
                 return inside.leave(self.inner.sync(changed))
-            except GraphBubbleUp as bubble:
+            except (GraphBubbleUp, ResumeError) as bubble:
                 inside.bubble = bubble
                 raise
 
@@ -138,7 +138,7 @@ class _Layer:
             inside.enter()
             try:
                 return inside.leave(await self.inner.asynchronous(changed))
-            except GraphBubbleUp as bubble:
+            except (GraphBubbleUp, ResumeError) as bubble:
                 inside.bubble = bubble
                 raise
 
@@ -155,7 +155,7 @@ class _Inside:
     """What happened further in during one call of a layer."""
 
     commands: tuple[Command[Any], ...] = ()
-    bubble: GraphBubbleUp | None = field(default=None)
+    bubble: GraphBubbleUp | ResumeError | None = field(default=None)
 
     def enter(self) -> None:
         self.pass_on()

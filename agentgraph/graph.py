@@ -14,6 +14,7 @@ from typing import Any
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
 
+from agentgraph.channels import store_whole
 from agentgraph.composing import has_hook
 from agentgraph.edges import (
     AFTER_MODEL_RULES,
@@ -30,12 +31,13 @@ from agentgraph.nodes.binding import Binder, can_bind_tools, no_native_tools
 from agentgraph.nodes.hook import Hook, HookNode, bind_hook
 from agentgraph.nodes.model import ModelNode
 from agentgraph.nodes.tools import ToolsNode
+from agentgraph.persistence import keeps_history, register_types
 from agentgraph.plan import MODEL_NODE, TOOLS_NODE, AgentPlan, check_nodes
 from agentgraph.state import JumpTo
 from agentgraph.structured_output import resolve
 from agentgraph.tracing import hook_policy
 
-__all__ = ["Station", "Stations", "build", "collect_stations", "lay_route"]
+__all__ = ["Station", "Stations", "build", "collect_stations", "fit_to_saver", "lay_route"]
 
 
 @dataclass(frozen=True)
@@ -226,12 +228,26 @@ def build(plan: AgentPlan, stations: Stations, route: Route) -> StateGraph[Any, 
     return graph
 
 
+def fit_to_saver(graph: StateGraph[Any, Any, Any, Any], plan: AgentPlan, checkpointer: Any) -> None:
+    """Let a saver that reads strictly know the agent's types; store all messages each time where it keeps no past.
+
+    Args:
+        graph: the agent's graph, before it is compiled.
+        plan: names the types.
+        checkpointer: what create_agent was given, None for none.
+    """
+    answer = plan.response.initial.schema if plan.response else None
+    register_types(checkpointer, plan.schemas.state, answer, *(one.tool for one in plan.tools.values()))
+    if not keeps_history(checkpointer):
+        store_whole(graph.channels, checkpointer)
+
+
 def _nodes(
     plan: AgentPlan, stations: Stations, route: Route, channels: Mapping[str, Any]
 ) -> dict[str, Runnable[Any, Any]]:
     nodes: dict[str, Runnable[Any, Any]] = {MODEL_NODE: _model_node(plan, stations, route, channels)}
     if route.exits.tools:
-        nodes[TOOLS_NODE] = ToolsNode(plan.tools, plan.on_tool_error, plan.middleware)
+        nodes[TOOLS_NODE] = ToolsNode(plan.tools, plan.on_tool_error, plan.middleware, channels)
     for one in stations.all():
         settles = route.exits if one.name == route.exits.loop else None
         nodes[one.name] = HookNode(one.hooks, channels, settles)

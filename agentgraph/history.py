@@ -41,6 +41,9 @@ MARK = "agentgraph"
 EXCERPT = 200
 """How many characters of broken arguments are shown back to the model."""
 
+NAME = 128
+"""How many characters of a tool's name are repeated; a broken one may be of any length."""
+
 _CALL_BLOCKS = {"tool_use": "id", "tool_call": "id", "function_call": "call_id"}
 """Content blocks that repeat a tool call: Anthropic's, langchain-core's, OpenAI Responses'."""
 
@@ -70,6 +73,8 @@ def check(messages: Sequence[Any]) -> Checked:
         >>> check([HumanMessage("hi", id="1")]).update
         []
     """
+    if _holds(messages):
+        return Checked(list(messages), [])
     named = [with_id(message) for message in messages]
     sound = _sound(named)
     return Checked(sound, _update(messages, sound))
@@ -81,7 +86,8 @@ def with_call_ids(message: AIMessage) -> AIMessage:
     ids = [call.get("id") for call in calls]
     fresh = _own_ids(ids)
     content = _content_in_step(message.content, ids, fresh)
-    if fresh == ids and content is message.content:
+    extras = _extras_in_step(message.additional_kwargs, ids, fresh)
+    if fresh == ids and content is message.content and extras is message.additional_kwargs:
         return message
     valid, invalid = fresh[: len(message.tool_calls)], fresh[len(message.tool_calls) :]
     return message.model_copy(
@@ -91,8 +97,7 @@ def with_call_ids(message: AIMessage) -> AIMessage:
                 {**call, "id": new} for call, new in zip(message.invalid_tool_calls, invalid, strict=True)
             ],
             "content": content,
-            # A provider's raw copy of the calls would contradict them.
-            "additional_kwargs": {k: v for k, v in message.additional_kwargs.items() if k != "tool_calls"},
+            "additional_kwargs": extras,
         }
     )
 
@@ -108,8 +113,8 @@ def is_empty(message: BaseMessage) -> bool:
         return False
     if any(message.additional_kwargs.get(key) for key in ("refusal", "function_call", "audio")):
         return False
-    if isinstance(message.content, str):
-        return not message.content.strip()
+    if isinstance(message.content, str) or message.content is None:
+        return not (message.content or "").strip()
     return all(_is_blank(block) for block in message.content)
 
 
@@ -157,6 +162,34 @@ def feedback_kind(message: Any) -> str | None:
     return mark.get("feedback") if isinstance(mark, dict) else None
 
 
+def _holds(messages: Sequence[Any]) -> bool:
+    """Whether the invariant holds already: one tight pass, because a long conversation pays for it with each call."""
+    waiting: list[str | None] = []
+    for message in messages:
+        if not message.id:
+            return False
+        if isinstance(message, ToolMessage):
+            if not waiting or waiting.pop() != message.tool_call_id:
+                return False
+        elif waiting:
+            return False
+        elif isinstance(message, AIMessage):
+            if not _is_whole(message):
+                return False
+            waiting = [call["id"] for call in reversed(message.tool_calls)]
+    return not waiting
+
+
+def _is_whole(message: AIMessage) -> bool:
+    """Whether an assistant message says something, and its calls have ids of their own."""
+    if message.invalid_tool_calls:
+        return False
+    if not isinstance(message.content, str) or message.additional_kwargs:
+        return with_call_ids(message) is message and not is_empty(message)
+    ids = [call["id"] for call in message.tool_calls]
+    return bool(ids or message.content.strip()) and all(ids) and len(set(ids)) == len(ids)
+
+
 def _sound(messages: list[Any]) -> list[Any]:
     """One pass: collect each call's answer, wherever it stands; then lay them out in the order of the calls."""
     out: list[Any] = []
@@ -166,13 +199,13 @@ def _sound(messages: list[Any]) -> list[Any]:
             if waiting := open_slots.get(message.tool_call_id):
                 waiting.popleft().found = message
             # Else an answer to nothing, or a second one: the provider would refuse it.
-        elif isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
+        elif isinstance(message, AIMessage):
             whole = with_call_ids(message)
             slots = _slots_of(message, whole)
             # A later message may use an id again: answers then belong to the later one.
             open_slots.update(_by_old_id(slots))
-            out.extend((whole, *slots))
-        elif not is_empty(message):
+            out.extend(() if is_empty(whole) else (whole, *slots))
+        else:
             out.append(message)
     return [part.answer() if isinstance(part, _Slot) else part for part in out]
 
@@ -212,7 +245,7 @@ def _by_old_id(slots: list[_Slot]) -> dict[str, deque[_Slot]]:
 
 
 def _answer_for(call: Any, *, valid: bool) -> ToolMessage:
-    name = call.get("name") or "unknown"
+    name = str(call.get("name") or "unknown")[:NAME]
     if valid:
         why = "unanswered"
         text = (
@@ -223,8 +256,7 @@ def _answer_for(call: Any, *, valid: bool) -> ToolMessage:
         why = "invalid_arguments"
         text = (
             f"The call of {name!r} was not run: its arguments could not be read{_reason(call)}. "
-            f"They began with: {_excerpt(call.get('args'))}. "
-            "Send the call again; its arguments must be one valid JSON object."
+            f"{_given(call.get('args'))}Send the call again; its arguments must be one valid JSON object."
         )
     return ToolMessage(
         content=text,
@@ -241,9 +273,12 @@ def _reason(call: Any) -> str:
     return f" ({error[:EXCERPT]})" if error else ""
 
 
-def _excerpt(arguments: Any) -> str:
-    text = arguments if isinstance(arguments, str) else repr(arguments)
-    return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}... ({len(text)} characters)"
+def _given(arguments: Any) -> str:
+    text = arguments if isinstance(arguments, str) else repr(arguments or "")
+    if not text.strip("'\""):
+        return ""
+    shown = text if len(text) <= EXCERPT else f"{text[:EXCERPT]}... ({len(text)} characters)"
+    return f"They began with: {shown}. "
 
 
 def _own_ids(ids: Sequence[str | None]) -> list[str]:
@@ -256,9 +291,20 @@ def _own_ids(ids: Sequence[str | None]) -> list[str]:
     return own
 
 
+def _extras_in_step(extras: dict[str, Any], old_ids: Sequence[str | None], new_ids: Sequence[str]) -> dict[str, Any]:
+    """Additional fields, without a provider's raw copy of the calls where that says something else than the calls."""
+    raw = extras.get("tool_calls")
+    if not raw:
+        return extras
+    raw_ids = [call.get("id") for call in raw if isinstance(call, dict)]
+    if sorted(map(str, raw_ids)) == sorted(map(str, old_ids)) and list(old_ids) == list(new_ids):
+        return extras
+    return {key: value for key, value in extras.items() if key != "tool_calls"}
+
+
 def _content_in_step(content: Any, old_ids: Sequence[str | None], new_ids: Sequence[str]) -> Any:
     """Content whose blocks of calls have the ids of the calls; a block whose call a hook took away is dropped."""
-    if isinstance(content, str) or not any(_call_key(block) for block in content):
+    if not isinstance(content, list) or not any(_call_key(block) for block in content):
         return content
     waiting: dict[str | None, deque[str]] = {}
     for old, new in zip(old_ids, new_ids, strict=True):
@@ -285,11 +331,13 @@ def _call_key(block: Any) -> str | None:
 
 
 def _is_blank(block: Any) -> bool:
-    if isinstance(block, str):
-        return not block.strip()
+    if isinstance(block, str) or block is None:
+        return not (block or "").strip()
+    if not isinstance(block, dict):
+        return False
     if block.get("type") == "text":
         return not str(block.get("text") or "").strip()
-    return block.get("type") in _THOUGHTS
+    return str(block.get("type")) in _THOUGHTS
 
 
 def _update(before: Sequence[Any], after: list[Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 import difflib
 import operator
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Self
 
@@ -143,10 +144,14 @@ class CallRecord:
     Attributes:
         checked: the messages that are known to hold the invariant of a history; only that very list, and only as long
             as no hook has changed it in place.
+        history: the messages of the state, whose ids are taken.
+        structured: how often the run was asked again for a structured answer.
         missing: what to tell the model where its answer was none, None where it was one.
     """
 
     checked: list[Any] | None = None
+    history: Sequence[Any] = ()
+    structured: int = 0
     missing: str | None = None
     _as_checked: tuple[Any, ...] = ()
 

@@ -1,7 +1,11 @@
-"""The public door to middleware: the contract, and the catalogue of ready-made entries.
+"""The public door to middleware: the contract, and the ready-made entries that there are.
 
-Everything is imported from here: `from agentgraph.middleware import AgentMiddleware`.
+Everything is imported from here: `from agentgraph.middleware import AgentMiddleware`. Of LangChain's entries those that
+have no counterpart here yet are mounted as they are; asking for one says so.
 """
+
+import sys
+from typing import TYPE_CHECKING, Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import TracePolicy, omit_payload
@@ -41,12 +45,41 @@ from agentgraph.state import (
 )
 from agentgraph.tracing import configure_trace_policy
 
+from .human_in_the_loop import (
+    Action,
+    ActionRequest,
+    ApproveDecision,
+    Decision,
+    DecisionType,
+    EditDecision,
+    HITLRequest,
+    HITLResponse,
+    HumanInTheLoopMiddleware,
+    InterruptMode,
+    InterruptOnConfig,
+    RejectDecision,
+    RespondDecision,
+    ReviewConfig,
+    ToolApprovalRequest,
+)
+
 __all__ = [
+    "Action",
+    "ActionRequest",
     "AgentMiddleware",
     "AgentState",
+    "ApproveDecision",
     "ContextT",
+    "Decision",
+    "DecisionType",
+    "EditDecision",
     "ExtendedModelResponse",
+    "HITLRequest",
+    "HITLResponse",
+    "HumanInTheLoopMiddleware",
     "InputAgentState",
+    "InterruptMode",
+    "InterruptOnConfig",
     "JumpTo",
     "ModelCallResult",
     "ModelRequest",
@@ -57,10 +90,14 @@ __all__ = [
     "OutputAgentState",
     "Pause",
     "PrivateStateAttr",
+    "RejectDecision",
+    "RespondDecision",
     "ResponseT",
+    "ReviewConfig",
     "Runtime",
     "StateT",
     "StateT_co",
+    "ToolApprovalRequest",
     "ToolCallRequest",
     "ToolCallWrapper",
     "TracePolicy",
@@ -75,3 +112,46 @@ __all__ = [
     "wrap_model_call",
     "wrap_tool_call",
 ]
+
+_LANGCHAINS = frozenset(
+    {
+        "AutoModeMiddleware",
+        "ClearToolUsesEdit",
+        "CodexSandboxExecutionPolicy",
+        "ContextEditingMiddleware",
+        "DockerExecutionPolicy",
+        "FilesystemFileSearchMiddleware",
+        "HostExecutionPolicy",
+        "LLMToolEmulator",
+        "LLMToolSelectorMiddleware",
+        "ModelCallLimitMiddleware",
+        "ModelChoice",
+        "ModelFallbackMiddleware",
+        "ModelRefusalMiddleware",
+        "ModelRetryMiddleware",
+        "ModelRouterMiddleware",
+        "PIIDetectionError",
+        "PIIMatch",
+        "PIIMiddleware",
+        "ProviderToolSearchMiddleware",
+        "RedactionRule",
+        "ShellToolMiddleware",
+        "SummarizationMiddleware",
+        "TodoListMiddleware",
+        "ToolCallLimitMiddleware",
+        "ToolErrorMiddleware",
+        "ToolRetryMiddleware",
+        "TriggerClause",
+    }
+)
+"""What a reader coming from LangChain may look for; told only of names that are not defined above."""
+
+if not TYPE_CHECKING:  # with a module `__getattr__` type checkers would take every slip for a name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LANGCHAINS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        told = f"{name} is not here yet: from langchain.agents.middleware import {name}; it is mounted as it is"
+        # An import statement looks for names through this module, and drops the text of an AttributeError.
+        asking = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 (documented, and the one way to know)
+        raise (ImportError if asking == "importlib._bootstrap" else AttributeError)(told)

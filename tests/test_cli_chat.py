@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-import agentgraph
 from agentgraph.cli import main
-from agentgraph.testing import ScriptedModel
 
 AGENTS = Path(__file__).with_name("cli_agents.py")
 
@@ -221,6 +219,9 @@ def test_a_pipe_that_ends_during_a_pause_ends_with_code_4(command: Command) -> N
     ("agent", "typed", "said"),
     [
         ("agent", "/exti", "there is no command /exti; did you mean /exit?"),
+        ("agent", "/qiut", "there is no command /qiut; did you mean /quit?"),
+        ("agent", "/model", "there is no command /model; /help lists those there are"),
+        ("asking", "hi\n/model", "there is no command /model; /help lists those there are"),
         ("agent", "/approve", "/approve: the agent is not paused"),
         ("asking", "hi\n/approve", "/approve: the question is not about tool calls; answer with /resume JSON"),
         ("asking", "hi\n/resume {", "/resume: Expecting property name enclosed in double quotes: line 1 column 2"),
@@ -231,42 +232,22 @@ def test_a_slash_command_out_of_place_gets_a_hint(command: Command, agent: str, 
     assert out.splitlines()[-1].startswith(said)
 
 
+@pytest.mark.parametrize("word", ["/exit", "/quit", "/q"])
+def test_each_word_for_leaving_leaves(command: Command, word: str) -> None:
+    assert command("chat", "chat_agents:agent", typed=f"{word}\nHow is Rome?\n") == (0, "", "")
+
+
+@pytest.mark.parametrize("typed", ["/tmp/report.txt", "/model what is that?", "/"])
+def test_what_is_more_than_a_slash_and_a_word_is_a_message(command: Command, typed: str) -> None:
+    _, out, _ = command("chat", "chat_agents:agent", typed=f"{typed}\n")
+    assert out.splitlines()[-1] == "It is sunny."
+
+
 def test_help_lists_the_slash_commands(command: Command) -> None:
     _, out, _ = command("chat", "chat_agents:agent", typed="/help\n")
     assert [line.split()[0] for line in out.splitlines()] == [
         "/exit", "/usage", "/approve", "/reject", "/resume", "/help",
     ]  # fmt: skip
-
-
-def test_a_chat_makes_an_agent_from_a_model_and_tools(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("my_tools.py").write_text(
-        "def weather(city: str) -> str:\n    'Weather.'\n    return 'sunny'", encoding="utf-8"
-    )
-    given: dict[str, Any] = {}
-    agent = agentgraph.create_agent(ScriptedModel("Hello."))
-
-    def create_agent(model: str, tools: list[Any], **settings: Any) -> Any:
-        given.update(settings, model=model, tools=[tool.__name__ for tool in tools])
-        return agent
-
-    monkeypatch.setattr(agentgraph, "create_agent", create_agent)
-    options = ["--model", "local:m", "--tools", "my_tools:weather", "--system", "Be brief.", "--protocol", "json"]
-    assert command("chat", *options, typed="hi\n") == (0, "Hello.\n", "")
-    assert given == {"model": "local:m", "tools": ["weather"], "system_prompt": "Be brief.", "tool_protocol": "json"}
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "name an agent (module:agent) or a model (--model provider:name)"),
-        (["chat_agents:agent", "--model", "m"], "--model, --tools, --system and --protocol make an agent;"),
-        (["--model", "nonsense:model"], "ConfigurationError: "),
-    ],
-)
-def test_a_chat_without_an_agent_is_wrong_usage(command: Command, words: list[str], said: str) -> None:
-    code, _, err = command("chat", *words)
-    assert code == 2
-    assert err.startswith(f"agentgraph: {said}")
 
 
 def test_a_program_that_stops_reading_ends_the_run_quietly(agents_module: Path) -> None:

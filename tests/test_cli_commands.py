@@ -15,6 +15,7 @@ from langgraph.graph import END, START, StateGraph
 from agentgraph.cli import ExitCode, main
 from agentgraph.cli.diagnosis import Finding, diagnose
 from agentgraph.cli.drawing import as_dot
+from agentgraph.models.registry import PROVIDERS
 
 SOURCE = """
 from typing import TypedDict
@@ -148,14 +149,13 @@ def found(environment: dict[str, str], topic: str) -> dict[str, str]:
 def test_the_doctor_tells_of_keys_but_never_tells_them() -> None:
     environment = {
         "OPENAI_API_KEY": "sk-secret",
-        "ANTHROPIC_API_KEY": " sk-secret\n",
+        "GROQ_API_KEY": " sk-secret\n",
         "OPENAI_BASE_URL": "http://u:p@h",
     }
-    assert found(environment, "key") == {
+    keys = {name for provider in PROVIDERS.values() for name in provider.key_variables}
+    assert found(environment, "key") == dict.fromkeys(keys, "no") | {
         "OPENAI_API_KEY": "yes",
-        "ANTHROPIC_API_KEY": "yes, with white space around it",
-        "GEMINI_API_KEY": "no",
-        "GOOGLE_API_KEY": "no",
+        "GROQ_API_KEY": "yes, with white space around it",
     }
     assert "secret" not in repr(diagnose(environment))
     assert "u:p" not in repr(diagnose(environment))

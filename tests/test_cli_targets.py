@@ -118,7 +118,10 @@ def test_a_file_in_another_folder_finds_its_neighbours(here: Path, runner: async
         ("my_agents:all_tools", "'my_agents:all_tools' is of type list; expected a compiled graph"),
         ("my_agents:make_nothing", "'my_agents:make_nothing' is of type NoneType; expected a compiled graph"),
         ("my_agents:Box", "'my_agents:Box' is of type type; expected a compiled graph"),
-        ("my_agents:make_agent_for", "'my_agents:make_agent_for' needs customer; expected a function without"),
+        (
+            "my_agents:make_agent_for",
+            "'my_agents:make_agent_for' needs customer; expected a function without parameters that ",
+        ),
     ],
 )
 def test_a_wrong_target_is_answered_with_what_to_write(
@@ -162,6 +165,20 @@ def test_tools_are_gathered_from_tools_functions_and_lists() -> None:
     found = load_tools("my_agents:weather, my_agents:clock,my_agents:all_tools,")
     weather, clock = load_object("my_agents:weather"), load_object("my_agents:clock")
     assert found == [weather, clock, weather, clock]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("wether", "'my_agents' has no 'wether'; did you mean 'weather'?"),
+        ("all_tool", "'my_agents' has no 'all_tool'; did you mean 'all_tools'?"),
+        ("agnet", "'my_agents' has no 'agnet'; tools there: all_tools, clock, make_agent, make_agent_async, "),
+    ],
+)
+def test_a_tool_that_is_not_there_is_answered_with_those_that_are(name: str, said: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        load_tools(f"my_agents:{name}")
+    assert str(caught.value).startswith(said)
 
 
 def test_something_that_is_no_tool_is_refused() -> None:

@@ -14,16 +14,42 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"cli", "classic", "threads", "demo"}),
     frozenset({"agent"}),
+    frozenset({"runs"}),
     frozenset({"graph"}),
     frozenset({"nodes", "edges", "protocols", "progress"}),
     frozenset(
-        {"hooks", "requests", "decorators", "flows", "composing", "plan", "structured_output", "subagents", "tracing"}
+        {
+            "approvals",
+            "composing",
+            "decorators",
+            "flows",
+            "hooks",
+            "plan",
+            "requests",
+            "structured_output",
+            "subagents",
+            "tracing",
+        }
     ),
-    frozenset({"state", "history", "tools", "messages", "models", "rate_limiters", "persistence", "bridge", "testing"}),
+    frozenset(
+        {
+            "bridge",
+            "channels",
+            "history",
+            "messages",
+            "models",
+            "neighbours",
+            "persistence",
+            "rate_limiters",
+            "state",
+            "testing",
+            "tools",
+        }
+    ),
     frozenset({"errors"}),
 )
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
-CONTRACT = 4  # the row from which on the catalogue may import
+CONTRACT = 5  # the row from which on the catalogue may import
 
 
 def name_of(path: Path) -> str:

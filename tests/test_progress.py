@@ -2,64 +2,81 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from agentgraph.errors import MalformedToolCallError, RepeatedToolCallError
-from agentgraph.history import feedback, feedback_kind
+from agentgraph.history import feedback_kind
 from agentgraph.progress import (
     MAX_MALFORMED,
     STOP_REPEATING_AFTER,
     TELL_REPEATING_AFTER,
-    check_malformed,
-    repetition_notice,
+    count_malformed,
+    count_rounds,
 )
 from agentgraph.testing import ai, invalid_call, tool_call
 
 
-def round_of(number, *, args=None, result="same"):
-    call = tool_call("look", id=f"c{number}", **({"at": "x"} if args is None else args))
-    return [ai(call), ToolMessage(result, tool_call_id=f"c{number}", name="look")]
+def a_round(number, *, at="x", result="same"):
+    """One round of calls and results; each is a message of its own."""
+    asking = ai(tool_call("look", at=at, id=f"c{number}")).model_copy(update={"id": f"a{number}"})
+    return [HumanMessage("hi"), asking, ToolMessage(result, tool_call_id=f"c{number}", name="look")]
 
 
-def rounds(count, **fields):
-    return [HumanMessage("hi"), *(message for n in range(count) for message in round_of(n, **fields))]
-
-
-@pytest.mark.parametrize("count", [1, TELL_REPEATING_AFTER - 1, TELL_REPEATING_AFTER + 1, STOP_REPEATING_AFTER - 1])
-def test_rounds_below_and_between_the_limits_are_let_pass(count):
-    assert repetition_notice(rounds(count)) == []
+def play(rounds, polling=frozenset()):
+    """Count these rounds one after the other; gives what was told after each."""
+    progress, told = {}, []
+    for number, fields in enumerate(rounds):
+        progress, notices = count_rounds(progress, a_round(number, **fields), polling)
+        told.append([(feedback_kind(notice), notice.text) for notice in notices])
+    return told
 
 
 def test_a_model_that_repeats_itself_is_told_once_which_tool_and_how_often():
-    (notice,) = repetition_notice(rounds(TELL_REPEATING_AFTER))
-    assert feedback_kind(notice) == "repetition"
-    assert "'look'" in notice.text
-    assert str(TELL_REPEATING_AFTER) in notice.text
+    told = play([{}] * (STOP_REPEATING_AFTER - 1))
+    assert [bool(one) for one in told] == [n == TELL_REPEATING_AFTER for n in range(1, STOP_REPEATING_AFTER)]
+    ((kind, text),) = told[TELL_REPEATING_AFTER - 1]
+    assert kind == "repetition"
+    assert "'look'" in text
+    assert str(TELL_REPEATING_AFTER) in text
 
 
 def test_a_model_that_goes_on_after_it_was_told_is_stopped():
-    messages = rounds(STOP_REPEATING_AFTER)
-    messages.insert(9, feedback("repetition", "Stop."))
     with pytest.raises(RepeatedToolCallError, match="polling"):
-        repetition_notice(messages)
+        play([{}] * STOP_REPEATING_AFTER)
+
+
+@pytest.mark.parametrize("circle", [[{"at": "a"}, {"at": "b"}], [{"at": "a"}, {"at": "b"}, {"at": "c"}]])
+def test_a_model_that_goes_round_in_a_small_circle_is_told_and_stopped(circle):
+    told = play(circle * (STOP_REPEATING_AFTER - 1))
+    assert sum(map(bool, told)) >= 1
+    with pytest.raises(RepeatedToolCallError):
+        play(circle * STOP_REPEATING_AFTER)
 
 
 def test_a_polling_tool_may_be_called_again_and_again():
-    assert repetition_notice(rounds(50), frozenset({"look"})) == []
+    assert not any(play([{}] * 50, frozenset({"look"})))
 
 
-def test_other_results_or_arguments_or_something_in_between_begin_the_count_anew():
-    ends = rounds(TELL_REPEATING_AFTER - 1)
-    for first in (round_of(90, result="other"), round_of(91, args={"at": "y"}), [AIMessage("thinking")]):
-        assert repetition_notice([HumanMessage("hi"), *first, *ends[1:]]) == []
+def test_other_results_or_arguments_in_between_begin_the_count_anew():
+    almost = [{}] * (STOP_REPEATING_AFTER - 1)
+    for other in ({"result": "other"}, {"at": "y"}):
+        play([*almost, other, *almost])
 
 
-def test_a_new_message_of_a_person_begins_the_count_anew():
-    messages = [*rounds(TELL_REPEATING_AFTER - 1), *rounds(1)]
-    assert repetition_notice(messages) == []
+def test_a_round_is_counted_once_however_often_the_model_is_asked_after_it():
+    messages = a_round(1)
+    first, _ = count_rounds({}, messages)
+    assert count_rounds(first, [*messages, HumanMessage("and?")]) == (first, [])
 
 
-def test_nothing_is_said_where_no_tool_has_answered():
-    assert repetition_notice([]) == []
-    assert repetition_notice([HumanMessage("hi")]) == []
-    assert repetition_notice([ToolMessage("left over", tool_call_id="0")]) == []
+def test_nothing_is_counted_where_no_tool_was_called():
+    assert count_rounds({}, [HumanMessage("hi"), AIMessage("ho")]) == ({}, [])
+    assert count_rounds({}, []) == ({}, [])
+
+
+@pytest.mark.parametrize("content", [[{"type": "text", "text": "a", 1: 2}], [{"type": "text", "n": 2**70}], "\ud800"])
+def test_results_of_any_kind_can_be_compared(content):
+    message = ToolMessage("x", tool_call_id="c1").model_copy(update={"content": content})
+    asking = ai(tool_call("look", id="c1")).model_copy(update={"id": "a1"})
+    progress, _ = count_rounds({}, [asking, message])
+    assert len(progress["rounds"]) == 1
 
 
 def malformed():
@@ -67,13 +84,17 @@ def malformed():
 
 
 def test_unreadable_calls_are_let_pass_up_to_the_limit_and_then_end_the_run():
-    messages = [HumanMessage("hi"), *(malformed() for _ in range(MAX_MALFORMED))]
-    check_malformed(messages)
+    progress = {}
+    for number in range(1, MAX_MALFORMED + 1):
+        progress = count_malformed(progress, malformed())
+        assert progress["malformed"] == number
     with pytest.raises(MalformedToolCallError, match="cut off"):
-        check_malformed([*messages, malformed()])
+        count_malformed(progress, malformed())
 
 
-def test_a_readable_turn_in_between_begins_the_count_of_unreadable_ones_anew():
-    messages = [malformed() for _ in range(MAX_MALFORMED)]
-    check_malformed([*messages, *round_of(1), malformed()])
-    check_malformed([*messages, AIMessage("text"), malformed()])
+@pytest.mark.parametrize(
+    "message", [AIMessage("text"), ai(tool_call("look")), ai(tool_call("look"), invalid_call("x"))]
+)
+def test_a_readable_answer_begins_the_count_of_unreadable_ones_anew(message):
+    assert count_malformed({"malformed": 5}, message) == {"malformed": 0}
+    assert count_malformed({}, message) == {}

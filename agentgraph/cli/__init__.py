@@ -1,11 +1,13 @@
-"""The `agentgraph` command: talk to an agent, run it once, draw it, look at the installation.
+"""The `agentgraph` command: talk to an agent, run it once, draw it, look at stored threads and at the installation.
 
 ::
 
     agentgraph chat module:agent                       talk to an agent of yours
     agentgraph chat --model local:smollm2 --protocol json --tools module:fn,module:fn2
     agentgraph run module:agent "message"              one run, the answer on standard output
+    agentgraph run --model openai:gpt-5 "message"      the same, with an agent made like that of chat
     agentgraph graph module:agent --output graph.svg   the graph as Mermaid text or as a picture
+    agentgraph threads list sqlite:///threads.db       stored threads; also show, history, rewind, prune, delete ...
     agentgraph doctor                                  versions, extras, keys, the local model
 
 `module:agent` (or `path/to/file.py:agent`) names a compiled graph, or a function without parameters that returns
@@ -40,7 +42,7 @@ from collections.abc import Sequence
 
 from agentgraph.cli.exits import CommandError, ExitCode, explain
 
-__all__ = ["CommandError", "ExitCode", "main"]
+__all__ = ["MISSING_EXTRA", "CommandError", "ExitCode", "main"]
 
 MISSING_EXTRA = "the command line needs typer and rich; install them with: pip install 'agentgraph-runtime[cli]'"
 

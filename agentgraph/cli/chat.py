@@ -2,6 +2,7 @@
 
 import asyncio
 import difflib
+import re
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
@@ -16,13 +17,15 @@ __all__ = ["Chat", "lines_of", "play"]
 
 PROMPT = "you> "
 COMMANDS = {
-    "/exit": "leave",
+    "/exit": "leave; also /quit, /q",
     "/usage": "tokens so far",
     "/approve": "say yes to what the agent is paused for",
     "/reject": "say no; the words after it are told to the model",
     "/resume": "answer what the agent is paused for with JSON",
     "/help": "these lines",
 }
+LEAVING = {"/exit", "/quit", "/q"}
+A_COMMAND = re.compile(r"/[\w-]+")
 STATUS_CODES = {
     "ok": ExitCode.OK,
     "failed": ExitCode.FAILED,
@@ -104,7 +107,7 @@ class Chat:
             self._screen.show(question)
         for line in lines_of(is_terminal=self._is_terminal):
             text = line.strip()
-            if text == "/exit":
+            if text in LEAVING:
                 break
             if text and not self._take(text):
                 return ExitCode.PAUSED
@@ -117,8 +120,9 @@ class Chat:
         command, _, rest = text.partition(" ")
         if command in COMMANDS:
             self._obey(command, rest.strip())
-        elif command == text and (near := difflib.get_close_matches(command, COMMANDS, n=1, cutoff=0.7)):
-            self._screen.note(f"there is no command {command}; did you mean {near[0]}?")
+        elif A_COMMAND.fullmatch(text):
+            # A slip, far more likely than a message; one about "/tmp" has more than that word.
+            self._screen.note(_unknown(text))
         elif not self._conversation.pending:
             self._play(self._conversation.say(text))
         elif len(self._conversation.pending) == 1 and not is_approval(self._conversation.pending[0]):
@@ -160,3 +164,8 @@ class Chat:
         status = play(self._runner, self._conversation, turn, self._screen).status
         if status in {"failed", "cancelled"}:
             self._worst = max(self._worst, STATUS_CODES[status])
+
+
+def _unknown(command: str) -> str:
+    near = difflib.get_close_matches(command, [*COMMANDS, *LEAVING], n=1, cutoff=0.7)
+    return f"there is no command {command}; {f'did you mean {near[0]}?' if near else '/help lists those there are'}"

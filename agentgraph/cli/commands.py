@@ -12,14 +12,15 @@ import traceback
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentgraph.cli.diagnosis import diagnose, installed_version
-from agentgraph.cli.exits import CommandError, ExitCode
+from agentgraph.cli.exits import CommandError, ExitCode, one_line
+from agentgraph.cli.threads import threads
 
 if TYPE_CHECKING:
     from agentgraph.cli.targets import Graph
@@ -33,18 +34,41 @@ EXIT_CODES = (
 
 app = typer.Typer(
     name="agentgraph",
-    help="Talk to an agent, run it once, draw it, look at the installation.",
+    help="Talk to an agent, run it once, draw it, look at stored threads and at the installation.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(threads)
 
 Target = Annotated[str, typer.Argument(help="module:agent or path/to/file.py:agent.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON event a line.")]
 Thread = Annotated[
     str | None, typer.Option("--thread", help="Id of the thread; by default a new one.", show_default=False)
 ]
+Model = Annotated[str | None, typer.Option("--model", help="Make an agent with this model, e.g. openai:gpt-5.")]
+Tools = Annotated[str, typer.Option("--tools", help="Its tools: module:function, separated by commas.")]
+System = Annotated[str | None, typer.Option("--system", help="Its system prompt.")]
+Protocol = Annotated[
+    str | None, typer.Option("--protocol", help="Its tool protocol, for a model without native tools: json.")
+]
+
+FLAGS = {"tool_protocol": "--protocol json", "model_provider": "--model provider:name", "system_prompt": "--system"}
+"""A parameter that an error of Python's side names -> how it is given here."""
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """An agent made of options instead of one that a module holds."""
+
+    model: str | None
+    tools: str
+    system: str | None
+    protocol: str | None
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
 
 
 def run(arguments: list[str]) -> int:
@@ -81,10 +105,10 @@ def _options(
 def chat(
     target: Annotated[str | None, typer.Argument(help="module:agent or path/to/file.py:agent.")] = None,
     *,
-    model: Annotated[str | None, typer.Option(help="Make an agent with this model, e.g. openai:gpt-5.")] = None,
-    tools: Annotated[str, typer.Option(help="Its tools: module:function, separated by commas.")] = "",
-    system: Annotated[str | None, typer.Option(help="Its system prompt.")] = None,
-    protocol: Annotated[str | None, typer.Option(help="Its tool protocol, for a model without native tools.")] = None,
+    model: Model = None,
+    tools: Tools = "",
+    system: System = None,
+    protocol: Protocol = None,
     thread: Thread = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,12 +119,7 @@ def chat(
 
     is_terminal = sys.stdin.isatty() and not as_json
     with asyncio.Runner() as runner, _reported(as_json=as_json):
-        if target is None:
-            graph = _make_agent(model, tools, system, protocol)
-        elif model is None and not (tools or system or protocol):
-            graph = _load(target, runner)
-        else:
-            raise CommandError("--model, --tools, --system and --protocol make an agent; module:agent names one")
+        graph = _agent_of(target, _Recipe(model, tools, system, protocol), runner)
         conversation = Conversation(graph, thread or uuid.uuid4().hex)
         runner.run(conversation.read_thread())
         screen = JsonScreen() if as_json else Transcript()
@@ -110,20 +129,35 @@ def chat(
 
 @app.command("run", epilog=EXIT_CODES)
 def run_once(
-    target: Target,
-    message: Annotated[str, typer.Argument(help="What is said to the agent; - reads it from standard input.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[MODULE:AGENT] MESSAGE",
+            help="The agent, unless --model makes one, and what is said to it; - reads that from standard input.",
+            show_default=False,
+        ),
+    ],
     *,
+    model: Model = None,
+    tools: Tools = "",
+    system: System = None,
+    protocol: Protocol = None,
     thread: Thread = None,
     as_json: AsJson = False,
     with_traceback: Annotated[bool, typer.Option("--traceback", help="Show where a run failed.")] = False,
 ) -> None:
-    """Say one thing to an agent; the answer goes to standard output, tool calls and errors to standard error."""
+    """Say one thing to an agent; the answer goes to standard output, tool calls and errors to standard error.
+
+    Either `agentgraph run module:agent "message"`, or `agentgraph run --model provider:name "message"`.
+    """
     from agentgraph.cli.chat import STATUS_CODES, play  # noqa: PLC0415  see the module's docstring
     from agentgraph.cli.conversation import Conversation  # noqa: PLC0415  see the module's docstring
     from agentgraph.cli.screen import JsonScreen, Transcript  # noqa: PLC0415  see the module's docstring
 
     with asyncio.Runner() as runner, _reported(as_json=as_json):
-        conversation = Conversation(_load(target, runner), thread or uuid.uuid4().hex)
+        recipe = _Recipe(model, tools, system, protocol)
+        target, message = _target_and_message(words, recipe)
+        conversation = Conversation(_agent_of(target, recipe, runner), thread or uuid.uuid4().hex)
         runner.run(conversation.read_thread())
         if conversation.pending:
             raise CommandError(f"thread {thread!r} is paused; answer it in `agentgraph chat`", ExitCode.PAUSED)
@@ -169,6 +203,27 @@ def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="The findings
     raise typer.Exit(ExitCode.FAILED if any(finding.ok is False for finding in findings) else ExitCode.OK)
 
 
+def _target_and_message(words: list[str], recipe: _Recipe) -> tuple[str | None, str]:
+    """Tell the words of `run` apart: the message is the last one, an agent's name stands before it."""
+    *targets, message = words
+    if len(targets) > 1:
+        raise CommandError(f"{len(words)} words were given; put the message into quotes")
+    if not targets and not recipe:
+        raise CommandError(
+            f"only {one_line(message, 80)!r} was given; expected an agent and a message (module:agent 'message'), or "
+            "--model provider:name and a message"
+        )
+    return (targets[0] if targets else None), message
+
+
+def _agent_of(target: str | None, recipe: _Recipe, runner: asyncio.Runner) -> "Graph":
+    if target is None:
+        return _make_agent(recipe)
+    if recipe:
+        raise CommandError("--model, --tools, --system and --protocol make an agent; module:agent names one")
+    return _load(target, runner)
+
+
 def _load(target: str, runner: asyncio.Runner) -> "Graph":
     from agentgraph.cli.targets import load_agent, search_working_directory  # noqa: PLC0415  see the module's docstring
 
@@ -176,18 +231,26 @@ def _load(target: str, runner: asyncio.Runner) -> "Graph":
     return load_agent(target, runner)
 
 
-def _make_agent(model: str | None, tools: str, system: str | None, protocol: str | None) -> "Graph":
+def _make_agent(recipe: _Recipe) -> "Graph":
     from agentgraph import create_agent  # noqa: PLC0415  see the module's docstring
     from agentgraph.cli.targets import load_tools, search_working_directory  # noqa: PLC0415  see the module's docstring
     from agentgraph.errors import ConfigurationError  # noqa: PLC0415  see the module's docstring
 
-    if model is None:
+    if recipe.model is None:
         raise CommandError("name an agent (module:agent) or a model (--model provider:name)")
     search_working_directory()
     try:
-        return create_agent(model, load_tools(tools), system_prompt=system, tool_protocol=protocol)
+        return create_agent(
+            recipe.model, load_tools(recipe.tools), system_prompt=recipe.system, tool_protocol=recipe.protocol
+        )
     except ConfigurationError as error:
-        raise CommandError(f"{type(error).__name__}: {error}") from error
+        raise CommandError(f"{type(error).__name__}: {error}{_as_flags(str(error))}") from error
+
+
+def _as_flags(text: str) -> str:
+    """How the parameters that a text names are given on the command line."""
+    flags = [flag for parameter, flag in FLAGS.items() if parameter in text]
+    return f" On the command line: {', '.join(flags)}." if flags else ""
 
 
 @contextmanager

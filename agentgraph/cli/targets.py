@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,7 +61,7 @@ def load_tools(targets: str) -> list[Any]:
     """The tools that a comma-separated list of `module:name` names; a name may hold a list of tools itself."""
     tools: list[Any] = []
     for target in filter(None, (part.strip() for part in targets.split(","))):
-        found = load_object(target)
+        found = load_object(target, kind="tools", is_one=_is_tool)
         if isinstance(found, BaseTool | dict) or callable(found):
             tools.append(found)
         elif isinstance(found, list | tuple):
@@ -72,8 +72,29 @@ def load_tools(targets: str) -> list[Any]:
     return tools
 
 
-def load_object(target: str) -> Any:
-    """The object that `module:name`, `module:object.attribute` or `path/to/file.py:name` stands for."""
+def _is_graph(found: Any, _: Any) -> bool:
+    return isinstance(found, Pregel)
+
+
+def _is_tool(found: Any, holder: Any) -> bool:
+    """A tool, a list of tools, or a function of the holder's own: what it imported is no tool of the user's."""
+    if isinstance(found, list | tuple):
+        return bool(found) and all(_is_tool(one, holder) for one in found)
+    own = inspect.isfunction(found) and found.__module__ == getattr(holder, "__name__", None)
+    return own or isinstance(found, BaseTool)
+
+
+def load_object(target: str, *, kind: str = "graphs", is_one: Callable[[Any, Any], bool] = _is_graph) -> Any:
+    """The object that `module:name`, `module:object.attribute` or `path/to/file.py:name` stands for.
+
+    Args:
+        target: its name.
+        kind: what is wanted, for the list of those that there are where there is none of that name.
+        is_one: whether an object, found in a holder, is one of the kind.
+
+    Raises:
+        CommandError: the target cannot be found (code 2), or its module raised (1).
+    """
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
         raise CommandError(f"{target!r} does not name an object; write module:name or path/to/file.py:name")
@@ -82,7 +103,7 @@ def load_object(target: str) -> Any:
         try:
             found = getattr(found, attribute)
         except AttributeError:
-            raise CommandError(f"{place!r} has no {name!r}{_nearest(attribute, found)}") from None
+            raise CommandError(f"{place!r} has no {name!r}{_nearest(attribute, found, kind, is_one)}") from None
     return found
 
 
@@ -126,7 +147,9 @@ def _call_factory(factory: Any, target: str, runner: asyncio.Runner) -> Any:
         and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
     ]
     if needed:
-        raise CommandError(f"{target!r} needs {', '.join(needed)}; expected a function without parameters")
+        raise CommandError(
+            f"{target!r} needs {', '.join(needed)}; expected a function without parameters that returns a graph"
+        )
     try:
         made = factory()
         return runner.run(_awaited(made)) if inspect.isawaitable(made) else made
@@ -151,10 +174,12 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{place}"
 
 
-def _nearest(name: str, holder: Any) -> str:
+def _nearest(name: str, holder: Any, kind: str, is_one: Callable[[Any, Any], bool]) -> str:
     public = [other for other in dir(holder) if not other.startswith("_")]
-    graphs = [other for other in public if isinstance(getattr(holder, other, None), Pregel)]
-    return _suggestion(name, public) or (f"; graphs there: {', '.join(graphs[:SHOWN_NAMES])}" if graphs else "")
+    known = [other for other in public if is_one(getattr(holder, other, None), holder)]
+    listed = f"; {kind} there: {', '.join(known[:SHOWN_NAMES])}" if known else ""
+    # A graph may come from any function; what is no tool is no help where a tool is wanted.
+    return _suggestion(name, public if is_one is _is_graph else known) or listed
 
 
 def _suggestion(name: str, others: Iterable[str]) -> str:

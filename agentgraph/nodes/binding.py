@@ -1,8 +1,6 @@
 """Binding tools and settings to a chat model, once for each set of these."""
 
 import functools
-import threading
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.base import RunnableBinding
 from langchain_core.tools import BaseTool
 
-from agentgraph.errors import ConfigurationError
+from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.requests import ModelRequest
 from agentgraph.structured_output import Binding
 
@@ -41,8 +39,7 @@ class Binder:
 
     known: Mapping[str, BaseTool] | None
     protocol: Any | None = None
-    _kept: "OrderedDict[Any, tuple[BoundModel, Any]]" = field(default_factory=OrderedDict, init=False, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _kept: dict[Any, tuple[BoundModel, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def native(self) -> bool | None:
@@ -60,12 +57,12 @@ class Binder:
             ConfigurationError: a tool that the agent cannot run, or a model that takes no tools.
         """
         self._check_tools(request.tools)
+        _check_model(request.model)
         tools = [*request.tools, *needs.tools]
         settings = {**needs.settings, **request.model_settings}
         choice = needs.tool_choice if request.tool_choice is None else request.tool_choice
         key = _key(request.model, tools, choice, settings)
-        with self._lock:
-            kept = self._kept.get(key) if key is not None else None
+        kept = self._kept.get(key)
         if kept is not None:
             return kept[0]
         bound = _callable(self._bind(request.model, tools, choice, settings))
@@ -81,6 +78,11 @@ class Binder:
             return model.bind(**settings) if settings else model
         if isinstance(model, RunnableBinding):
             # `bind_tools` of a binding reaches the model below it, past what the binding carries.
+            if "tools" in model.kwargs:
+                raise ConfigurationError(
+                    "The model has tools bound already. Give create_agent the model without bind_tools, and the tools "
+                    "in tools=[...], so that the agent can run them."
+                )
             inner = self._bind(model.bound, tools, choice, {**model.kwargs, **settings})
             return inner.with_config(model.config) if model.config else inner
         if not can_bind_tools(model):
@@ -91,15 +93,17 @@ class Binder:
 
     def _keep(self, key: Any, value: tuple[BoundModel, Any]) -> None:
         # The model and tools are kept beside, so that the identities in the key cannot be given to other objects.
-        with self._lock:
-            self._kept[key] = value
-            while len(self._kept) > KEPT_BINDINGS:
-                self._kept.popitem(last=False)
+        # No lock: two threads may bind the same twice, which harms nobody, and an agent can be copied.
+        self._kept[key] = value
+        for oldest in list(self._kept)[:-KEPT_BINDINGS]:
+            self._kept.pop(oldest, None)
 
     def _check_tools(self, tools: list[Any]) -> None:
         if self.known is None:
             return
-        unknown = [t.name for t in tools if isinstance(t, BaseTool) and t.name not in self.known]
+        runnable = [tool for tool in tools if not isinstance(tool, dict)]
+        names = [str(getattr(tool, "name", getattr(tool, "__name__", type(tool).__name__))) for tool in runnable]
+        unknown = [name for name in names if name not in self.known]
         if unknown:
             raise ConfigurationError(
                 f"The request offers the tools {unknown}, but this agent can run only {sorted(self.known)}. "
@@ -118,6 +122,14 @@ def _callable(bound: Any) -> BoundModel:
         model, settings = bound.bound, bound.kwargs
         return BoundModel(functools.partial(model.invoke, **settings), functools.partial(model.ainvoke, **settings))
     return BoundModel(bound.invoke, bound.ainvoke)
+
+
+def _check_model(model: Any) -> None:
+    if not hasattr(model, "invoke"):
+        raise ConfigurationTypeError(
+            f"The request's model is {type(model).__name__}; expected was a chat model. "
+            "Make one of a name with agentgraph.init_chat_model, once, not in each call."
+        )
 
 
 def can_bind_tools(model: Any) -> bool:

@@ -23,23 +23,35 @@ Steps = Generator[Effect, Any, Any]
 
 def perform(steps: Steps) -> Any:
     """Run the steps in sync code; the result is what they return."""
+    given: Any = None
     try:
-        effect = next(steps)
         while True:
-            effect = steps.send(effect.sync(*effect.args))
-    except StopIteration as stop:
-        return stop.value
+            try:
+                effect = steps.send(given)
+            except StopIteration as stop:
+                return stop.value
+            given = _called(effect)
     finally:
         steps.close()
 
 
 async def aperform(steps: Steps) -> Any:
     """Run the steps in async code; the result is what they return."""
+    given: Any = None
     try:
-        effect = next(steps)
         while True:
-            effect = steps.send(await effect.asynchronous(*effect.args))
-    except StopIteration as stop:
-        return stop.value
+            try:
+                effect = steps.send(given)
+            except StopIteration as stop:
+                return stop.value
+            given = await effect.asynchronous(*effect.args)
     finally:
         steps.close()
+
+
+def _called(effect: Effect) -> Any:
+    try:
+        return effect.sync(*effect.args)
+    except StopIteration as error:
+        # As Python does in async functions: a forgotten `next()` must not pass for the end of whatever runs it.
+        raise RuntimeError("A hook or a model raised StopIteration, as next() on an empty iterator does.") from error

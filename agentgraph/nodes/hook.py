@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import AIMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.channels.base import BaseChannel
 from langgraph.runtime import Runtime, get_runtime
@@ -13,12 +13,12 @@ from langgraph.types import Command, Overwrite
 from agentgraph.composing import hook_pair
 from agentgraph.edges import Exits, settle_tools
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
-from agentgraph.history import with_id
+from agentgraph.history import with_call_ids, with_id
 from agentgraph.hooks import HookSpec, can_jump_to
 from agentgraph.nodes.effects import Effect, Steps, aperform, perform
 from agentgraph.state import JumpTo, apply_update, unknown_field, visible_state
 
-__all__ = ["Hook", "HookNode", "Passage", "arrival", "bind_hook", "reduces", "run_hooks"]
+__all__ = ["Hook", "HookNode", "Passage", "arrival", "bind_hook", "identified", "reduces", "run_hooks"]
 
 Channels = Mapping[str, BaseChannel[Any, Any, Any]]
 Pairs = list[tuple[str, Any]]
@@ -199,9 +199,13 @@ def _with_ids(value: Any) -> Any:
     if isinstance(value, Overwrite):
         return value
     items = value if isinstance(value, list) else [value]
-    if all(isinstance(item, BaseMessage) and item.id for item in items):
-        return value
-    return [with_id(message) for message in convert_to_messages(items)]
+    named = [identified(message) for message in convert_to_messages(items)]
+    return value if all(a is b for a, b in zip(named, items, strict=True)) else named
+
+
+def identified(message: Any) -> Any:
+    """A message with an id of its own, and one for each of its calls."""
+    return with_call_ids(with_id(message)) if isinstance(message, AIMessage) else with_id(message)
 
 
 def reduces(channel: BaseChannel[Any, Any, Any]) -> bool:

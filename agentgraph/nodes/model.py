@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage, SystemMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import InvalidUpdateError
 from langgraph.runtime import Runtime, get_runtime
@@ -12,11 +12,10 @@ from langgraph.types import Command
 
 from agentgraph.composing import Call, Composed, compose
 from agentgraph.edges import Exits
-from agentgraph.errors import ConfigurationTypeError, EmptyTurnError
+from agentgraph.errors import ConfigurationError, ConfigurationTypeError, EmptyTurnError
 from agentgraph.history import (
     check,
     feedback,
-    feedback_kind,
     is_empty,
     last_ai_message,
     this_turn,
@@ -26,10 +25,10 @@ from agentgraph.history import (
 from agentgraph.hooks import HOOKS
 from agentgraph.nodes.binding import Binder
 from agentgraph.nodes.effects import Effect, Steps, aperform, perform
-from agentgraph.nodes.hook import Channels, Hook, Passage, arrival, reduces, run_hooks
-from agentgraph.progress import check_malformed, repetition_notice
+from agentgraph.nodes.hook import Channels, Hook, Passage, arrival, identified, reduces, run_hooks
+from agentgraph.progress import count_malformed, count_rounds
 from agentgraph.requests import CallRecord, ModelRequest, ModelResponse, lift_response, record_in, record_of
-from agentgraph.state import AskAgain, visible_state
+from agentgraph.state import AskAgain, RunProgress, visible_state
 from agentgraph.structured_output import Reading, ResponsePlan, resolve
 
 __all__ = ["MAX_STRUCTURED_ATTEMPTS", "ModelNode"]
@@ -95,51 +94,47 @@ class ModelNode(Runnable[Any, Any]):
         yield from run_hooks(self.before, passage, runtime)
         if passage.jumped:
             return passage.result()
-        request, messages_update = self._request(passage.state(), state.get("ask_again"), runtime)
-        record = CallRecord(checked=request.messages)
+        counted = state.get("run_progress") or RunProgress()
+        request, update, progress = self._request(passage.state(), state.get("ask_again"), counted, runtime)
+        record = CallRecord(
+            checked=request.messages,
+            history=passage.state()["messages"],
+            structured=progress.get("structured", 0),
+        )
         composed = yield Effect(self.call.sync, self.call.asynchronous, (record_in(request, record),))
-        self._take_answer(passage, state, composed, messages_update, record)
+        note, progress = _judged(composed.value, record, progress)
+        writes = self._writes(composed.value, update, state)
+        writes += [("ask_again", note)] if note or state.get("ask_again") else []
+        writes += [("run_progress", progress)] if progress != counted else []
+        passage.write(writes)
+        _add_commands(passage, writes, composed.commands)
         yield from run_hooks(self.after, passage, runtime)
         return passage.result()
 
     def _request(
-        self, state: dict[str, Any], note: AskAgain | None, runtime: Runtime[Any]
-    ) -> tuple[ModelRequest[Any], list[Any]]:
-        """The request for this state, and what to write to `messages` so that the state agrees with it."""
+        self, state: dict[str, Any], note: AskAgain | None, progress: RunProgress, runtime: Runtime[Any]
+    ) -> tuple[ModelRequest[Any], list[Any], RunProgress]:
+        """The request for this state, what to write to `messages` so that the state agrees with it, and the counts."""
         checked = check(state["messages"])
-        told = [*_told_again(state["messages"], note), *repetition_notice(checked.messages, self.polling)]
-        messages = [*checked.messages, *told] if told else checked.messages
+        counted, notices = count_rounds(progress, checked.messages, self.polling)
+        told = [*_told_again(state["messages"], note), *notices]
         request: ModelRequest[Any] = ModelRequest(
             model=self.model,
-            messages=messages,
+            messages=[*checked.messages, *told] if told else checked.messages,
             system_message=self.system_message,
             tools=list(self.tools),
             response_format=None if self.response is None else self.response.initial,
             state=state,  # type: ignore[arg-type] # the merged state is an AgentState with more fields
             runtime=runtime,
         )
-        return request, [*checked.update, *told]
+        return request, [*checked.update, *told], counted
 
-    def _take_answer(
-        self,
-        passage: Passage,
-        state: dict[str, Any],
-        composed: Composed,
-        messages_update: list[Any],
-        record: CallRecord,
-    ) -> None:
-        """Write the answer, and what the hooks around the call added."""
-        response: ModelResponse[Any] = composed.value
-        result = [with_id(message) for message in response.result]
-        writes: list[tuple[str, Any]] = [("messages", [*messages_update, *result])]
+    def _writes(self, response: ModelResponse[Any], update: list[Any], state: dict[str, Any]) -> list[tuple[str, Any]]:
+        """What the answer writes to the state."""
+        writes: list[tuple[str, Any]] = [("messages", [*update, *response.result])]
         if response.structured_response is not None or self.response or state.get("structured_response") is not None:
             writes.append(("structured_response", response.structured_response))
-        note = _ask_again(result, response.structured_response, record, [*state["messages"], *messages_update])
-        if note or state.get("ask_again"):
-            writes.append(("ask_again", note))
-        check_malformed([*state["messages"], *result])
-        passage.write(writes)
-        _add_commands(passage, writes, composed.commands)
+        return writes
 
     def _call(self, request: ModelRequest[Any]) -> Composed:
         return Composed(perform(self._call_steps(request)))
@@ -158,38 +153,53 @@ class ModelNode(Runnable[Any, Any]):
         )
         bound = self.binder.bind(request, form.bind())
         answer = yield Effect(bound.invoke, bound.ainvoke, (_outgoing(request),))
-        message = self._own(answer)
+        record = record_of(request)
+        message = self._own(answer, record.history)
         reading = form.read(message)
-        record_of(request).missing = self._missing(reading, request)
+        record.missing = _missing(reading, record)
         return ModelResponse([message, *reading.messages], reading.structured_response)
 
-    def _own(self, answer: Any) -> AIMessage:
+    def _own(self, answer: Any, history: Sequence[Any]) -> AIMessage:
         if not isinstance(answer, AIMessage):
             raise ConfigurationTypeError(
                 f"The model answered with {type(answer).__name__}; expected was an AIMessage. "
                 "Give create_agent a chat model, without an output parser behind it."
             )
-        if answer.id and not self.name:
+        # An id that the history has already (a model's cache gives it again) would replace the older message.
+        taken = any(message.id == answer.id for message in history)
+        if answer.id and not taken and not self.name:
             return with_call_ids(answer)
         # A copy: the model may keep, and give again, the message it gave.
-        return with_call_ids(answer.model_copy(update={"id": with_id(answer).id, "name": self.name or answer.name}))
+        unnamed = answer.model_copy(update={"id": None if taken else answer.id, "name": self.name or answer.name})
+        return with_call_ids(with_id(unnamed))
 
-    def _missing(self, reading: Reading, request: ModelRequest[Any]) -> str | None:
-        """What to tell the model when its structured answer is none; raised when telling is no use any more."""
-        if reading.error is None:
-            return None
-        attempts = _structured_attempts(request.messages, frozenset(self.response.declared if self.response else ()))
-        no_use = reading.instruction is None and not reading.messages
-        if no_use or attempts >= MAX_STRUCTURED_ATTEMPTS:
-            raise reading.error
-        return reading.instruction
+
+def _missing(reading: Reading, record: CallRecord) -> str | None:
+    """What to tell the model when its structured answer is none; raised when telling is no use any more."""
+    if reading.error is None:
+        record.structured = 0 if reading.structured_response is not None else record.structured
+        return None
+    no_use = reading.instruction is None and not reading.messages
+    if no_use or record.structured >= MAX_STRUCTURED_ATTEMPTS:
+        raise reading.error
+    record.structured += 1
+    return reading.instruction
 
 
 def _outgoing(request: ModelRequest[Any]) -> list[Any]:
     """The messages as they are sent; hooks may have trimmed them, so the invariant is restored once more."""
-    known = request.messages is record_of(request).checked
-    messages = request.messages if known else check(request.messages).messages
-    return messages if request.system_message is None else [request.system_message, *messages]
+    if request.messages is record_of(request).checked:
+        messages = request.messages
+    else:
+        messages = check(convert_to_messages(request.messages)).messages
+    if request.system_message is not None:
+        return [request.system_message, *messages]
+    if not messages:
+        raise ConfigurationError(
+            'The run has no message for the model. Pass {"messages": "..."}; other keys of the input are dropped '
+            "unless they are fields of the state."
+        )
+    return messages
 
 
 def _told_again(messages: Sequence[Any], note: AskAgain | None) -> list[Any]:
@@ -201,37 +211,33 @@ def _told_again(messages: Sequence[Any], note: AskAgain | None) -> list[Any]:
     return [feedback(note["kind"], note["text"])]
 
 
-def _ask_again(
-    result: Sequence[Any], structured_response: Any, record: CallRecord, before: Sequence[Any]
-) -> AskAgain | None:
-    """What the loop must know of an answer that is none."""
-    last = last_ai_message(result)
-    if last is None or last.tool_calls or structured_response is not None:
-        return None
-    if record.missing is not None:
-        return AskAgain(kind="structured_response", text=record.missing, message_id=last.id or "")
-    if not is_empty(last):
-        return None
-    if before and feedback_kind(before[-1]) == "empty_turn":
+def _judged(
+    response: ModelResponse[Any], record: CallRecord, progress: RunProgress
+) -> tuple[AskAgain | None, RunProgress]:
+    """What the loop must know of an answer that is none, and the counts after it.
+
+    Raises:
+        EmptyTurnError: an empty turn, and it was asked again already.
+        MalformedToolCallError: too many turns with unreadable calls.
+    """
+    response.result = [identified(message) for message in response.result]
+    last = last_ai_message(response.result)
+    if last is None:
+        raise ConfigurationTypeError(
+            "A wrap_model_call hook answered without an AIMessage. Return what the handler gives, or an AIMessage."
+        )
+    empty = record.missing is None and response.structured_response is None and is_empty(last)
+    if empty and progress.get("empty"):
         raise EmptyTurnError(
             "The model answered with neither text nor a tool call, and did so again when it was asked once more. "
             "Some models have nothing to add after a tool result: say in the system prompt that a final answer is "
             "expected, or let the last tool return directly."
         )
-    return AskAgain(kind="empty_turn", text=EMPTY_TURN, message_id=last.id or "")
-
-
-def _structured_attempts(messages: Sequence[Any], names: frozenset[str]) -> int:
-    turn = this_turn(messages)
-    asked = sum(1 for message in turn if feedback_kind(message) == "structured_response")
-    failed = {
-        position
-        for position, message in enumerate(turn)
-        if isinstance(message, AIMessage)
-        for answer in turn[position + 1 : position + 1 + len(message.tool_calls)]
-        if getattr(answer, "status", None) == "error" and answer.name in names
-    }
-    return asked + len(failed)
+    counted: RunProgress = {**count_malformed(progress, last), "empty": empty, "structured": record.structured}
+    if last.tool_calls or not (empty or record.missing):
+        return None, counted
+    kind, text = ("empty_turn", EMPTY_TURN) if empty else ("structured_response", record.missing or "")
+    return AskAgain(kind=kind, text=text, message_id=last.id or ""), counted
 
 
 def _add_commands(passage: Passage, own: Sequence[tuple[str, Any]], commands: Sequence[Command[Any]]) -> None:

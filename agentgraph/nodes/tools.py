@@ -4,8 +4,9 @@ The node runs once for each call (langgraph's `Send`), so calls run side by side
 interrupts changes nothing for the others. Its input is the call; the whole state is read from the graph.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -13,18 +14,28 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
 from langgraph._internal._constants import CONF, CONFIG_KEY_READ, CONFIG_KEY_READ_STATE
-from langgraph.constants import END
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from agentgraph.composing import Call, Composed, compose, has_hook
-from agentgraph.errors import ConfigurationTypeError
+from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.hooks import HOOKS
+from agentgraph.neighbours import spare_neighbours
+from agentgraph.nodes.commands import check_command, ends_run, without_way
 from agentgraph.state import ToolExit, visible_state
-from agentgraph.tools.execution import Tell, Toolbox, acall_tool, call_tool, request_for, settle, tell_arguments
-from agentgraph.tools.failures import OnToolError
+from agentgraph.tools.calls import own_call
+from agentgraph.tools.execution import (
+    Toolbox,
+    acall_tool,
+    asettle,
+    call_tool,
+    request_for,
+    settle,
+    tell_arguments,
+)
+from agentgraph.tools.failures import OnToolError, Tell, passes, tell_by
 from agentgraph.tools.prepare import PreparedTool
-from agentgraph.tools.results import answered, answers_in, as_items, done
+from agentgraph.tools.results import ToolAnswer, answered, answers_in, as_items, done
 
 __all__ = ["ToolsNode"]
 
@@ -37,6 +48,7 @@ class ToolsNode(Runnable[Any, Any]):
         tools: the agent's tools by name.
         on_tool_error: what happens with a tool's error that no hook has dealt with.
         middleware: all middleware; their wrap hooks stand around the call, the first outermost.
+        channels: the fields of the agent's state, so that a write of another one is an error; None for no check.
 
     Example:
         >>> from agentgraph.tools.prepare import prepare
@@ -51,19 +63,25 @@ class ToolsNode(Runnable[Any, Any]):
     tools: Mapping[str, PreparedTool]
     on_tool_error: OnToolError = "return"
     middleware: tuple[Any, ...] = ()
+    channels: Mapping[str, Any] | None = None
     toolbox: Toolbox = field(init=False)
     tell: Tell = field(init=False)
+    tell_inside: Tell = field(init=False)
     call: Call = field(init=False)
+    wrapped: bool = field(init=False)
     always_reads_state: bool = field(init=False)
 
     def __post_init__(self) -> None:
         spec = HOOKS["wrap_tool_call"]
         wrapped = any(has_hook(one, spec) for one in self.middleware)
         base = Call(self._call, self._acall)
+        tell = tell_by(self.on_tool_error)
         for name, value in {
             "toolbox": Toolbox(self.tools),
-            "tell": tell_arguments(self.on_tool_error),
+            "tell": tell,
+            "tell_inside": tell_arguments(tell),
             "call": compose(self.middleware, spec, base, _lift),
+            "wrapped": wrapped,
             # Others than the tool see the state in the request.
             "always_reads_state": wrapped or callable(self.on_tool_error),
         }.items():
@@ -76,42 +94,69 @@ class ToolsNode(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002, ARG002 - the interface of Runnable
         """Run one call in a sync run."""
-        request = self._request(input, config)
-        try:
-            result = self.call.sync(request).value
-        except Exception as error:  # noqa: BLE001 - told or raised again
-            result = settle(error, request, self.on_tool_error)
-        return _update(request, result)
+        call = own_call(_one_call(input))
+        if isinstance(call, ToolMessage):
+            return {"messages": [call]}
+        with _sparing_neighbours():
+            request = self._request(call, input, config)
+            try:
+                result = self.call.sync(request).value
+            except Exception as error:  # noqa: BLE001 - told or raised again
+                result = settle(error, request, self.tell)
+            return self._update(request, result)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002, ARG002 - the interface of Runnable
         """Run one call in an async run."""
-        request = self._request(input, config)
-        try:
-            result = (await self.call.asynchronous(request)).value
-        except Exception as error:  # noqa: BLE001 - as above
-            result = settle(error, request, self.on_tool_error)
-        return _update(request, result)
+        call = own_call(_one_call(input))
+        if isinstance(call, ToolMessage):
+            return {"messages": [call]}
+        with _sparing_neighbours():
+            request = self._request(call, input, config)
+            try:
+                result = (await self.call.asynchronous(request)).value
+            except Exception as error:  # noqa: BLE001 - as above
+                result = await asettle(error, request, self.tell)
+            return self._update(request, result)
 
     def _call(self, request: ToolCallRequest) -> Composed:
-        return Composed(call_tool(request, self.toolbox, self.tell))
+        return Composed(call_tool(request, self.toolbox, self.tell_inside))
 
     async def _acall(self, request: ToolCallRequest) -> Composed:
-        return Composed(await acall_tool(request, self.toolbox, self.tell))
+        return Composed(await acall_tool(request, self.toolbox, self.tell_inside))
 
-    def _request(self, given: Any, config: RunnableConfig | None) -> ToolCallRequest:
+    def _request(self, call: ToolCall, given: Any, config: RunnableConfig | None) -> ToolCallRequest:
         config = ensure_config() if config is None else config
-        call = _one_call(given)
         prepared = self.tools.get(call["name"])
         needed = self.always_reads_state or (prepared is not None and prepared.injection.reads_state)
         return request_for(call, _state(given, config) if needed else {}, config, self.toolbox)
 
+    def _update(self, request: ToolCallRequest, result: Any) -> Any:
+        """What the call writes to the state: messages, commands, and the wish to leave the loop."""
+        items = as_items(_answered(result, request.tool_call))
+        tool = f"The tool {request.tool_call['name']!r}"
+        who = f"{tool}, or a wrap_tool_call hook around it," if self.wrapped else tool
+        for item in items:
+            if isinstance(item, Command):
+                check_command(item, who, self.channels)
+        return _written(request, items)
 
-def _one_call(given: Any) -> ToolCall:
+
+@contextlib.contextmanager
+def _sparing_neighbours() -> Iterator[None]:
+    """Let the calls beside this one finish when an error of this one ends the run."""
+    try:
+        yield
+    except Exception as error:
+        if not passes(error):
+            spare_neighbours(error)
+        raise
+
+
+def _one_call(given: Any) -> Mapping[str, Any]:
     if isinstance(given, dict) and given.get("__type") == "tool_call_with_context":
         given = [given["tool_call"]]
-    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict) and "name" in given[0]:
-        call: ToolCall = given[0]  # type: ignore[assignment] # checked just now
-        return call
+    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict) and given[0].keys() & {"name", "id"}:
+        return given[0]
     raise ConfigurationTypeError(
         f"The tools node got {repr(given)[:200]}; expected was a list of one call, as in Send('tools', [tool_call]). "
         "To run all calls of a message at once in a graph of your own, use agentgraph.tools.ToolNode."
@@ -142,10 +187,17 @@ def _lift(result: Any) -> tuple[Any, None]:
     )
 
 
-def _update(request: ToolCallRequest, result: Any) -> Any:
-    """What the call writes to the state: messages, commands, and the wish to leave the loop."""
+def _answered(result: Any, call: ToolCall) -> ToolAnswer:
+    """The result as what answers the call; a tool's own is that already, so what is wrong with it is a hook's doing."""
+    by = f"A wrap_tool_call hook around the tool {call['name']!r}"
+    try:
+        return answered(result, call, by=by)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def _written(request: ToolCallRequest, items: list[ToolMessage | Command[Any]]) -> Any:
     call = request.tool_call
-    items = as_items(answered(result, call))
     messages = [item for item in items if isinstance(item, ToolMessage)]
     commands = [item for item in items if isinstance(item, Command) and item.graph is None]
     # A graph can be left only once, so the loop's first node does it for all calls of this step together.
@@ -154,21 +206,11 @@ def _update(request: ToolCallRequest, result: Any) -> Any:
     if leaving and not messages and not own:
         messages = [message for command in leaving for message in answers_in(command, call)] or [done(call)]
     exits: list[ToolExit] = [{"kind": "parent", "command": command} for command in leaving]
-    if any(END in _targets(command) for command in commands):
+    if any(map(ends_run, commands)):
         exits.append({"kind": "end"})
     if getattr(request.tool, "return_direct", False) and all(m.status != "error" for m in (*messages, *own)):
         exits.append({"kind": "return_direct"})
     update = ({"messages": messages} if messages else {}) | ({"tool_exits": exits} if exits else {})
     if not commands:
         return update
-    return [*(_not_to_the_end(command) for command in commands), *([update] if update else [])]
-
-
-def _targets(command: Command[Any]) -> Sequence[Any]:
-    return command.goto if isinstance(command.goto, list | tuple) else [command.goto]
-
-
-def _not_to_the_end(command: Command[Any]) -> Command[Any]:
-    """The command without its way to the end, which langgraph would take beside the loop's own way."""
-    targets = _targets(command)
-    return replace(command, goto=[target for target in targets if target != END]) if END in targets else command
+    return [*map(without_way, commands), *([update] if update else [])]

@@ -264,3 +264,17 @@ def test_a_schema_that_was_not_declared_is_an_error_of_the_request(run):
     for declared in ({}, {"response_format": ToolStrategy(CLASH)}):
         with pytest.raises(ConfigurationError, match="'Weather', which the agent did not declare"):
             run(create_agent(ScriptedModel(tool_call("Weather", city="x")), middleware=[Narrow()], **declared), HI)
+
+
+@pytest.mark.parametrize("given", [{}, {"message": "hi"}, {"messages": []}])
+def test_a_run_without_a_message_is_refused_before_the_model_is_called(run, given):
+    model = ScriptedModel("invented")
+    with pytest.raises(ConfigurationError, match=r'\{"messages": "\.\.\."\}'):
+        run(create_agent(model), given)
+    assert model.requests == []
+
+
+def test_a_model_that_has_tools_bound_already_is_refused_with_the_fix(run):
+    model = ScriptedModel("x")
+    with pytest.raises(ConfigurationError, match="without bind_tools"):
+        run(create_agent(model.bind_tools([weather]), [weather]), {"messages": "hi"})

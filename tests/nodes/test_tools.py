@@ -193,10 +193,10 @@ def test_commands_to_the_end_to_the_parent_and_direct_returns_are_wishes(is_asyn
         own = ToolMessage("mine", tool_call_id=runtime.tool_call_id or "", id="m", name="act")
         return {
             "end": Command(goto=END, update={"n": 1, "messages": [own]}),
-            "end and more": Command(goto=[END, "other"], update={"messages": [own]}),
+            "jump": Command(update={"n": 1, "jump_to": "end", "messages": [own]}),
+            "no jump": Command(update={"jump_to": None, "messages": [own]}),
             "parent": Command(graph=Command.PARENT, goto="next", update={"messages": [own]}),
             "parent alone": Command(graph=Command.PARENT, goto="next"),
-            "goto": Command(goto="other", update={"messages": [own]}),
         }[kind]
 
     def result(kind: str) -> Any:
@@ -205,8 +205,8 @@ def test_commands_to_the_end_to_the_parent_and_direct_returns_are_wishes(is_asyn
     own = ToolMessage("mine", tool_call_id="c", id="m", name="act")
     end = {"tool_exits": [{"kind": "end"}]}
     assert result("end") == [Command(goto=[], update={"n": 1, "messages": [own]}), end]
-    assert result("end and more") == [Command(goto=["other"], update={"messages": [own]}), end]
-    assert result("goto") == [Command(goto="other", update={"messages": [own]})]
+    assert result("jump") == [Command(update=[("n", 1), ("messages", [own])]), end]
+    assert result("no jump") == [Command(update=[("messages", [own])])]
     up = Command(graph=Command.PARENT, goto="next", update={"messages": [own]})
     assert result("parent") == {"messages": [own], "tool_exits": [{"kind": "parent", "command": up}]}
     alone = result("parent alone")

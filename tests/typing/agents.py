@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, assert_type
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import BaseModel
 
@@ -68,3 +69,12 @@ def every_argument_takes_what_the_contract_says(model: BaseChatModel) -> None:
     )
     create_agent(model, on_tool_error="explode")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType] # must be refused
     create_agent(model, state_schema=Weather)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType] # must be refused
+
+
+def a_run_takes_messages_in_all_short_forms(model: BaseChatModel) -> None:
+    agent = create_agent(model)
+    agent.invoke({"messages": "hi"})
+    agent.invoke({"messages": [("user", "hi")]})
+    agent.invoke({"messages": [{"role": "user", "content": "hi"}]})
+    agent.invoke({"messages": [HumanMessage("hi")]})
+    agent.invoke({"messages": HumanMessage("hi")})

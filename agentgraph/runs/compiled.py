@@ -1,0 +1,128 @@
+"""The compiled agent: langgraph's compiled graph, whose runs keep finished work and are alone on their thread.
+
+What happens around a run that is not part of another one::
+
+    control     begin the deadline
+    lease       take the thread, or wait for it, or ThreadBusyError
+    prepare     new input: salvage what a broken run had finished  |  a resume: check and store the answers
+    run         langgraph's own stream
+    lease       give the thread back, however the run ended
+
+`invoke`, `ainvoke`, `stream_events` and the rest of langgraph's ways to run go through `stream` and `astream`.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph._internal._config import ensure_config  # merges as langgraph's runs do; the public one differs
+from langgraph._internal._constants import (  # what a run hands on to those inside it; a task's id marks these
+    CONF,
+    CONFIG_KEY_NODE_FINISHED,
+    CONFIG_KEY_RUNTIME,
+    CONFIG_KEY_TASK_ID,
+)
+from langgraph.graph.state import CompiledStateGraph
+
+from agentgraph.neighbours import aunmarked, unmarked
+from agentgraph.runs.control import NestedControl, RunControl
+from agentgraph.runs.questions import settings_of
+from agentgraph.runs.root import RootRun
+
+__all__ = ["AgentGraph", "approver"]
+
+
+class AgentGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled agent, as `create_agent` returns it; everything langgraph offers for a compiled graph works.
+
+    Beyond that, for a thread with a checkpointer:
+
+    * new input on a thread that broke off keeps the results of the tools that had finished;
+    * one run at a time: a second one gets a ThreadBusyError, or waits (`RunControl(on_busy="wait")`);
+    * `Command(resume=...)` is checked before anything is stored (ResumeError), and delivering it again, also after a
+      crash, answers no other question.
+
+    Attributes:
+        approves: the name of a middleware that asks a person and so needs a checkpointer, None if there is none.
+    """
+
+    approves: str | None = None
+
+    def __init__(self, *, approves: str | None = None, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.approves = approves
+
+    @classmethod
+    def of(cls, compiled: CompiledStateGraph[Any, Any, Any, Any], *, approves: str | None = None) -> "AgentGraph":
+        """An AgentGraph with all that a compiled graph holds.
+
+        Args:
+            compiled: the graph; it is left alone.
+            approves: the name of a middleware that needs a checkpointer.
+        """
+        fields = {key: value for key, value in vars(compiled).items() if key != "__orig_class__"}
+        return cls(**fields, approves=approves)
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002 - the options are langgraph's, passed on as they are
+        """Run the agent and stream what happens; the parameters are langgraph's.
+
+        Args:
+            input: new input for the state, None to go on where the thread stopped, or a Command.
+            config: with `configurable={"thread_id": ...}` where there is a checkpointer.
+            **options: `stream_mode`, `subgraphs`, `context`, `control`, `durability` ...: langgraph's.
+
+        Raises:
+            ThreadBusyError: another run is at work on the thread.
+            ResumeError: the answers do not fit the open questions; nothing was stored.
+            MissingCheckpointerError: the agent asks for approvals, but keeps no threads.
+            RunCancelledError: `RunControl.cancel` was called.
+            DeadlineError: the run took longer than its control allows.
+        """
+        merged = ensure_config(self.config, config)
+        if CONFIG_KEY_TASK_ID in settings_of(merged):
+            config, options = _as_nested(merged, config, options)
+            return unmarked(super().stream(input, config, **options))
+        return RootRun(self, merged, config, input, options).stream(super().stream)
+
+    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002 - as above
+        """Async form of `stream`."""
+        merged = ensure_config(self.config, config)
+        if CONFIG_KEY_TASK_ID in settings_of(merged):
+            config, options = _as_nested(merged, config, options)
+            return aunmarked(super().astream(input, config, **options))
+        return RootRun(self, merged, config, input, options).astream(super().astream)
+
+    def saver_of(self, config: RunnableConfig) -> Any:
+        """The checkpoint saver that a run with this config uses, None for none."""
+        return self._resolve_checkpointer(config)
+
+
+def _as_nested(
+    merged: RunnableConfig, config: RunnableConfig | None, options: dict[str, Any]
+) -> tuple[RunnableConfig | None, dict[str, Any]]:
+    """Config and options of a run that is part of another, whose control was not made for it."""
+    outer = getattr(settings_of(merged).get(CONFIG_KEY_RUNTIME), "control", None)
+    if options.get("control") is not None or not isinstance(outer, RunControl):
+        return config, options
+    given: RunnableConfig = config or {}
+    conf = {**given.get(CONF, {}), CONFIG_KEY_NODE_FINISHED: None}
+    return {**given, CONF: conf}, {**options, "control": NestedControl(outer)}
+
+
+def approver(middleware: Sequence[Any], names: Sequence[str]) -> str | None:
+    """The name of the first middleware that asks people, None if none does.
+
+    Args:
+        middleware: the agent's middleware. One that asks says so by the class attribute `needs_checkpointer = True`;
+            LangChain's is known by its name.
+        names: their names.
+    """
+    return next((name for one, name in zip(middleware, names, strict=True) if _asks(one)), None)
+
+
+def _asks(middleware: Any) -> bool:
+    foreign = any(
+        cls.__name__ == "HumanInTheLoopMiddleware" and cls.__module__.startswith("langchain.")
+        for cls in type(middleware).__mro__
+    )
+    return foreign or bool(getattr(middleware, "needs_checkpointer", False))
