@@ -19,9 +19,19 @@ from typing import Any, TextIO
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool, tool
-from rich.console import Console
-from rich.rule import Rule
-from rich.text import Text as Styled
+
+try:
+    from rich.console import Console
+    from rich.rule import Rule
+    from rich.text import Text as Styled
+except ImportError:
+    if __name__ != "__main__":
+        raise
+    from agentgraph.cli import MISSING_EXTRA, ExitCode
+    from agentgraph.cli.exits import explain
+
+    explain(MISSING_EXTRA)
+    sys.exit(ExitCode.MISSING)
 
 from agentgraph.agent import create_agent
 from agentgraph.cli.chat import play

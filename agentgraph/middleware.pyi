@@ -1,3 +1,3 @@
-"""The ready-made middleware is in ../middleware; type checkers and editors find it through this file."""
+"""What ../middleware holds: the contract and the ready-made entries. Type checkers and editors find it through this."""
 
 from middleware import *

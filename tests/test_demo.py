@@ -1,6 +1,8 @@
 """The demo: its tools against a hostile model, and the whole of it with a script in place of the model."""
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +161,18 @@ def test_a_provider_is_asked_with_its_own_tool_calls(monkeypatch: pytest.MonkeyP
 def test_a_model_that_cannot_be_had_is_one_typed_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--model", "nonsense:model"]) == 1
     assert capsys.readouterr().out.startswith("ConfigurationError: ")
+
+
+def test_without_rich_the_demo_says_what_to_install_and_ends_with_code_3() -> None:
+    code = (
+        "import runpy, sys; sys.modules['rich.console'] = None; "
+        "runpy.run_module('agentgraph.demo', run_name='__main__')"
+    )
+    done = subprocess.run(  # noqa: S603  the code is this file's own
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    said = "the command line needs typer and rich; install them with: pip install 'agentgraph-runtime[cli]'"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"agentgraph: {said}\n")
 
 
 @pytest.mark.integration

@@ -7,6 +7,7 @@ run by the integration test alone.
 
 import ast
 import contextlib
+import importlib
 import inspect
 import io
 import itertools
@@ -27,6 +28,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from agentgraph import ConfigurationError, create_agent
@@ -116,7 +118,10 @@ def test_the_tests_on_the_page_pass(page: dict[str, object]) -> None:
         if block.mark != NEEDS_LOCAL:
             execute(block, page)
     tests = [value for name, value in page.items() if name.startswith("test_") and inspect.isfunction(value)]
-    assert [test.__name__ for test in tests] == ["test_the_weather_is_looked_up"]
+    assert [test.__name__ for test in tests] == [
+        "test_the_weather_is_looked_up",
+        "test_a_reply_can_depend_on_what_was_said",
+    ]
     for test in tests:
         test()
 
@@ -146,6 +151,8 @@ def test_each_make_command_is_a_target_with_variables_that_exist() -> None:
 @pytest.fixture
 def in_a_folder_with_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
+        saver.setup()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", sys.path.copy())
     monkeypatch.setattr("sys.stdin", io.StringIO())
@@ -185,6 +192,28 @@ def test_what_the_page_installs_is_what_the_project_declares(monkeypatch: pytest
         model_file("smollm2")
     lines = [line.strip() for line in str(missing.value).splitlines() if "pip install" in line]
     assert [line for line in lines if line in SHELL] == lines != []
+
+
+MOVES = re.findall(r"^\| `(langchain\.[\w.]+)` \| `(agentgraph[\w.]*)` \|$", TEXT, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("before", "after"), MOVES)
+def test_what_was_imported_there_is_imported_here(before: str, after: str) -> None:
+    there, here = importlib.import_module(before), importlib.import_module(after)
+    classes = [name for name, value in vars(there).items() if isinstance(value, type) and value.__module__ == before]
+    public = getattr(there, "__all__", [name for name in classes if not name.startswith("_")])
+    absent = {name for name in public if not hasattr(here, name)}
+    for name in absent:
+        with pytest.raises(ImportError, match=f"{name} is not here yet: from {before} import {name}"):
+            exec(f"from {after} import {name}", {})  # noqa: S102 (an import line, as a reader writes it)
+    assert absent == set() or after == "agentgraph.middleware"
+
+
+def test_every_public_module_of_langchains_agents_is_in_the_table() -> None:
+    assert {"langchain.agents", "langchain.agents.middleware", "langchain.agents.structured_output"} <= dict(
+        MOVES
+    ).keys()
+    assert len(MOVES) == len(re.findall(r"^\| `langchain\.", TEXT, re.MULTILINE))
 
 
 def test_the_map_of_rooms_is_the_tree() -> None:
@@ -282,10 +311,11 @@ def test_the_approvals_of_langchain_run_here(decision: dict[str, str], status: s
         reported.append(city)
         return "reported"
 
+    approvals: Any = catalogue.HumanInTheLoopMiddleware({"report": True})
     agent = create_agent(
         ScriptedModel(tool_call("report", city="Rome"), "Done."),
         [report],
-        middleware=[catalogue.HumanInTheLoopMiddleware({"report": True})],
+        middleware=[approvals],
         checkpointer=InMemorySaver(),
     )
     thread: RunnableConfig = {"configurable": {"thread_id": "1"}}

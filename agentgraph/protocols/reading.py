@@ -38,12 +38,21 @@ def new_call_id() -> str:
 
 @dataclass(slots=True)
 class Delta:
-    """What one piece of an answer adds to the message. `errors` maps ids of unreadable calls to what is wrong."""
+    """What one piece of an answer adds to the message.
+
+    Attributes:
+        text: for the user.
+        reasoning: the model's thinking.
+        chunks: of the calls.
+        errors: id of an unreadable call -> what is wrong with it.
+        closers: id of an unreadable call -> what was put behind its arguments in the chunks, see `_break_off`.
+    """
 
     text: str = ""
     reasoning: str = ""
     chunks: list[ToolCallChunk] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
+    closers: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.text or self.reasoning or self.chunks)
@@ -197,12 +206,11 @@ class TurnReader:
         if args is not None:
             self._calls.append(tool_call(name=self._name, args=args, id=self._id))
         else:
-            suffix = _break_off(text)
-            self._argue(suffix, delta)
-            delta.errors[self._id] = f"{error} {self._protocol.reminder}".strip()
-            self._invalid.append(
-                invalid_tool_call(name=self._name, args=text + suffix, id=self._id, error=delta.errors[self._id])
-            )
+            closer = _break_off(text)
+            self._argue(closer, delta)
+            delta.closers[self._id] = closer
+            delta.errors[self._id] = told = f"{error} {self._protocol.reminder}".strip()
+            self._invalid.append(invalid_tool_call(name=self._name, args=text, id=self._id, error=told))
         self._args = None
 
     def _misordered(self, what: str) -> NoReturn:
@@ -239,7 +247,8 @@ def _break_off(text: str) -> str:
     """Say what makes broken arguments unreadable for good.
 
     langchain-core completes cut JSON when it adds up the chunks of a stream, and so would turn half a call into a
-    whole one that runs. A closing bracket that fits nothing stops it.
+    whole one that runs. A closing bracket that fits nothing stops it. It is in the chunks alone: a whole message holds
+    what the model wrote.
     """
     stack: list[str] = []
     in_string = escaped = False

@@ -60,6 +60,7 @@ def assert_messages(actual: Sequence[BaseMessage], expected: Sequence[BaseMessag
         + ai: hello
         #1 content: expected 'bye', got 'hello'
     """
+    __tracebackhide__ = True  # pytest then shows the line of the test instead of this function
     renamed = _renamed_ids(actual, expected)
     given = [_fields(message, renamed) for message in actual]
     wanted = [_fields(message, {}) for message in expected]

@@ -17,7 +17,16 @@ from agentgraph.testing.effects import Pause
 from agentgraph.testing.histories import history_faults
 from agentgraph.testing.provider import ProviderRejected, settings_faults
 from agentgraph.testing.record import Record, Request
-from agentgraph.testing.replies import Reply, Staged, check_reply, chunks_of, cut_at_stop, is_exception, to_message
+from agentgraph.testing.replies import (
+    Reply,
+    Staged,
+    check_function,
+    check_reply,
+    chunks_of,
+    cut_at_stop,
+    is_exception,
+    to_message,
+)
 from agentgraph.testing.schemas import structured
 
 __all__ = ["FunctionModel", "ScriptExhausted", "ScriptedModel"]
@@ -269,6 +278,7 @@ class ScriptedModel(_TestModel):
         return place < len(self.replies) + (self.repeat_last if self.replies else 0)
 
     def _reply(self) -> Reply:
+        __tracebackhide__ = True  # pytest then shows who called the model once too often
         place = self._record.next_place()
         if place < len(self.replies):
             return cast("Reply", self.replies[place])
@@ -297,6 +307,9 @@ class FunctionModel(_TestModel):
         profile: what the model can do.
         **fields: further fields of BaseChatModel.
 
+    Raises:
+        ConfigurationTypeError: a function does not take the two arguments.
+
     Example:
         >>> model = FunctionModel(lambda messages, settings: f"{len(messages)} message(s)")
         >>> model.invoke("hi").content
@@ -317,6 +330,9 @@ class FunctionModel(_TestModel):
         profile: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> None:
+        check_function(function)
+        if stream is not None:
+            check_function(stream)
         named: dict[str, Any] = {"function": function, "strict": strict, "usage": usage, "profile": profile}
         super().__init__(**named, **fields)
         self._pieces_of = stream

@@ -85,6 +85,7 @@ class no_network:  # noqa: N801 (a context manager and decorator, read as a word
 
     def check(self, host: str, port: object) -> None:
         """Raise unless the host is this machine or allowed."""
+        __tracebackhide__ = True  # pytest then shows who wanted to connect
         if host in self.allow or is_local(host):
             return
         self.refused.append(f"{host}:{port}")
@@ -127,6 +128,7 @@ class _Patch:
                 self._restore()
 
     def check(self, host: object, port: object) -> None:
+        __tracebackhide__ = True
         name = host.decode("ascii", "replace") if isinstance(host, (bytes, bytearray)) else str(host or "")
         for guard in list(self._guards):
             guard.check(name, port)
@@ -157,6 +159,7 @@ def _guarded_method(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def method(self: socket.socket, *args: Any) -> Any:
+        __tracebackhide__ = True
         if self.family in {socket.AF_INET, socket.AF_INET6}:
             _patch.check(*_host_and_port(args[-1] if args else None))
         elif self.family != getattr(socket, "AF_UNIX", None):
@@ -174,6 +177,7 @@ def _host_and_port(address: object) -> tuple[object, object]:
 def _guarded_lookup(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def lookup(host: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         _patch.check(host, kwargs.get("port", args[0] if args else None))
         return original(host, *args, **kwargs)
 

@@ -2,7 +2,7 @@
 
 A `conftest.py` names them::
 
-pytest_plugins = ["agentgraph.testing.pytest_plugin"]
+    pytest_plugins = ["agentgraph.testing.pytest_plugin"]
 """
 
 from collections.abc import Callable, Generator, Iterator

@@ -1,10 +1,11 @@
 """Replies of scripted models: their forms, and how one is cut into the pieces of a stream."""
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk, InvalidToolCall, ToolCall, ToolCallChunk
 from langchain_core.messages.tool import tool_call_chunk
@@ -76,18 +77,39 @@ def check_reply(reply: object) -> None:
         reply: anything.
 
     Raises:
-        ConfigurationTypeError: it has none of the forms of `Reply`.
+        ConfigurationTypeError: it has none of the forms of `Reply`, or is a function that takes other arguments.
     """
     if isinstance(reply, Staged):
         check_reply(reply.reply)
-    elif not (
-        isinstance(reply, (str, AIMessage)) or callable(reply) or is_exception(reply) or _are_calls(_as_list(reply))
-    ):
+    elif callable(reply) and not is_exception(reply):
+        check_function(reply)
+    elif not (isinstance(reply, (str, AIMessage)) or is_exception(reply) or _are_calls(_as_list(reply))):
         raise ConfigurationTypeError(
             f"{reply!r:.200} is no reply of a model: give a text, an AIMessage, a tool_call(...) or a list of them, "
             "an exception, or a function (messages, settings) that returns one of these. "
             "A whole script that is a list already goes to ScriptedModel(replies=[...])"
         )
+
+
+def check_function(function: object) -> None:
+    """Refuse a function that could not be called with what a model is asked.
+
+    Args:
+        function: anything.
+
+    Raises:
+        ConfigurationTypeError: it is no function of `(messages, settings)`.
+    """
+    try:
+        inspect.signature(cast("Callable[..., Any]", function)).bind([], {})
+    except TypeError as error:
+        raise ConfigurationTypeError(
+            f"{function!r:.200} cannot reply for a model ({error}): give a function of two arguments, "
+            "(messages, settings): the list of messages and a dict with `tools`, `tool_choice`, `stop` and what else "
+            "was bound"
+        ) from None
+    except ValueError:
+        return  # some functions of C do not tell their arguments
 
 
 def to_message(reply: object) -> AIMessage:

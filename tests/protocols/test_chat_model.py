@@ -78,11 +78,13 @@ async def test_thinking_in_blocks_is_kept_apart(ask: Ask) -> None:
     assert answer == AIMessage("Yes.", additional_kwargs={"reasoning_content": "Hm."})
 
 
-async def test_a_broken_call_is_invalid_and_says_what_the_format_is(ask: Ask) -> None:
+async def test_a_broken_call_is_invalid_in_the_whole_and_in_the_stream(ask: Ask) -> None:
     answer = await ask(speaking(ScriptedModel('{"tool": "add", "args": {"a": 1')))
 
     assert (answer.content, answer.tool_calls) == ("", [])
-    assert [(c["name"], c["args"], c["id"]) for c in answer.invalid_tool_calls] == [("add", '{"a": 1]', "call_1")]
+    closer = "]" if answer.additional_kwargs else ""  # only the chunks of a stream need it, and say so
+    (call,) = answer.invalid_tool_calls
+    assert (call["name"], call["args"], call["id"]) == ("add", '{"a": 1' + closer, "call_1")
 
 
 class StreamingCallbacks(BaseCallbackHandler):
@@ -109,7 +111,7 @@ async def test_a_broken_call_is_told_why_also_where_the_answer_was_streamed(stre
     error = f"its arguments are a JSON list, not an object. {JSONProtocol.reminder}"
     for answer in answers:
         assert answer.additional_kwargs == {}
-        assert answer.invalid_tool_calls[0]["error"] == error
+        assert [(call["args"], call["error"]) for call in answer.invalid_tool_calls] == [("[1]", error)]
 
 
 def test_text_streams_as_it_comes_and_no_mark_of_the_protocol_is_heard() -> None:
@@ -148,16 +150,27 @@ def test_the_prompt_describes_the_tools_and_shows_them_in_use() -> None:
     assert [(message.type, message.content) for message in turns] == [
         ("human", "Add: 2, 5"),
         ("ai", '{"tool": "add", "args": {"a": 2, "b": 5}}'),
-        ("human", '{"result_of": "add", "text": "18"}'),
-        ("ai", '{"final": "The answer is: 18"}'),
+        ("human", '{"result_of": "add", "text": "RESULT 1"}'),
+        ("ai", '{"final": "The answer is: RESULT 1"}'),
         ("human", "Hello!"),
         ("ai", '{"final": "Hello! How can I help you?"}'),
         ("human", "Tell the time."),
         ("ai", '{"tool": "now", "args": {}}'),
-        ("human", '{"result_of": "now", "text": "7"}'),
-        ("ai", '{"final": "The answer is: 7"}'),
+        ("human", '{"result_of": "now", "text": "RESULT 2"}'),
+        ("ai", '{"final": "The answer is: RESULT 2"}'),
         ("human", "Hello."),
     ]
+
+
+@pytest.mark.parametrize("tool_choice", ["any", "add"])
+def test_where_a_call_is_required_no_answer_is_shown(tool_choice: str) -> None:
+    inner = ScriptedModel('{"tool": "add", "args": {"a": 1, "b": 2}}')
+
+    speaking(inner, tool_choice=tool_choice).invoke("Hello.")
+
+    system, *turns = inner.requests[0].messages
+    assert [text for text in map(str, [system, *turns]) if "final" in text or "answer" in text.lower()] == []
+    assert [turn.type for turn in turns] == ["human", "ai"] * (len(turns) // 2) + ["human"]
 
 
 def test_the_server_is_given_the_schema_of_a_turn_and_the_stop_words_of_the_caller() -> None:

@@ -94,14 +94,14 @@ def test_dialogues_go_from_the_question_to_the_answer() -> None:
     assert example_dialogues(tools) == [
         HumanMessage("Tell the weather: Lisbon"),
         AIMessage("", tool_calls=[call("weather", {"city": "Lisbon"}, "example_0")]),
-        ToolMessage("18", name="weather", tool_call_id="example_0"),
-        AIMessage("The answer is: 18"),
+        ToolMessage("RESULT 1", name="weather", tool_call_id="example_0"),
+        AIMessage("The answer is: RESULT 1"),
         HumanMessage("Hello!"),
         AIMessage("Hello! How can I help you?"),
         HumanMessage("time now."),
         AIMessage("", tool_calls=[call("time_now", {}, "example_1")]),
-        ToolMessage("7", name="time_now", tool_call_id="example_1"),
-        AIMessage("The answer is: 7"),
+        ToolMessage("RESULT 2", name="time_now", tool_call_id="example_1"),
+        AIMessage("The answer is: RESULT 2"),
     ]
 
 
@@ -111,8 +111,8 @@ def test_the_answer_without_a_call_is_never_shown_last() -> None:
         "Hello! How can I help you?",
         "Tell the time.",
         "",
-        "18",
-        "The answer is: 18",
+        "RESULT 1",
+        "The answer is: RESULT 1",
     ]
 
 
@@ -127,10 +127,13 @@ def test_a_tool_that_is_alone_is_shown_with_different_values() -> None:
     ]
 
 
-def test_dialogues_are_few_and_leave_out_the_answer_on_request() -> None:
+def test_dialogues_are_few_and_end_with_the_call_where_one_is_required() -> None:
     tools = [tool(f"t{number}", a={"type": "array", "items": {"type": "integer"}}) for number in range(9)]
 
-    made = example_dialogues(tools, count=2, answers=False)
-
-    assert [message.content for message in made if isinstance(message, HumanMessage)] == ["t0: [2]", "t1: [2]"]
+    assert example_dialogues(tools, count=2, answers=False) == [
+        HumanMessage("t0: [2]"),
+        AIMessage("", tool_calls=[call("t0", {"a": [2]}, "example_0")]),
+        HumanMessage("t1: [2]"),
+        AIMessage("", tool_calls=[call("t1", {"a": [2]}, "example_1")]),
+    ]
     assert example_dialogues(tools) == example_dialogues(tools)

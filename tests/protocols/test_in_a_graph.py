@@ -25,7 +25,14 @@ INPUT: dict[str, Any] = {"messages": [HumanMessage("Add them.", id="h")]}
 
 
 async def run(agent: Any, way: str) -> list[BaseMessage]:
-    result = await agent.ainvoke(INPUT) if way == "async" else agent.invoke(INPUT)
+    if way in {"stream", "astream"}:
+        # With "messages" among the modes the model is streamed; the state is what comes last.
+        modes = ["messages", "values"]
+        parts = list(agent.stream(INPUT, stream_mode=modes)) if way == "stream" else []
+        parts += [part async for part in agent.astream(INPUT, stream_mode=modes)] if way == "astream" else []
+        result = [payload for mode, payload in parts if mode == "values"][-1]
+    else:
+        result = await agent.ainvoke(INPUT) if way == "async" else agent.invoke(INPUT)
     messages: list[BaseMessage] = result["messages"]
     return messages
 
@@ -54,7 +61,7 @@ async def test_an_agent_by_text_has_the_history_of_any_agent(way: str) -> None:
     )
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("way", ["sync", "async", "stream", "astream"])
 async def test_a_broken_call_is_told_with_the_format_and_the_run_goes_on(way: str) -> None:
     messages = await run(agent_of('{"tool": "add", "args": {"a": 1', CALLS, '{"final": "3 and 7."}'), way)
 
@@ -62,6 +69,7 @@ async def test_a_broken_call_is_told_with_the_format_and_the_run_goes_on(way: st
     assert isinstance(told, ToolMessage)
     assert told.status == "error"
     assert JSONProtocol.reminder in told.content
+    assert """They began with: {"a": 1. Send""" in told.content
     assert messages[-1].content == "3 and 7."
 
 

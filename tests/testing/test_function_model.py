@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
 
+from agentgraph.errors import ConfigurationTypeError
 from agentgraph.testing import FunctionModel, ProviderRejected, ai, tool_call
 
 LIMIT = 10.0
@@ -112,3 +113,17 @@ def test_a_broken_history_is_refused_in_every_way(stream: Any) -> None:
         list(model.stream(broken))
     with pytest.raises(ProviderRejected):
         asyncio.run(model.ainvoke(broken))
+
+
+@pytest.mark.parametrize("function", [None, "hi", lambda: "hi", lambda messages: "hi"])
+def test_what_cannot_be_asked_like_a_model_is_refused_when_the_model_is_built(function: Any) -> None:
+    with pytest.raises(ConfigurationTypeError, match=r"give a function of two arguments, \(messages, settings\)"):
+        FunctionModel(function)
+    if function is not None:
+        with pytest.raises(ConfigurationTypeError, match=r"give a function of two arguments, \(messages, settings\)"):
+            FunctionModel(echo, stream=function)
+
+
+@pytest.mark.parametrize("function", [lambda *given: "hi", lambda messages, settings, more=1: "hi", print, max])
+def test_every_function_that_takes_the_two_will_do(function: Any) -> None:
+    assert FunctionModel(function).function is function

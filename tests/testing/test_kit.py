@@ -71,3 +71,35 @@ def test_the_fixtures_work_and_an_unplayed_script_fails_the_test(pytester: pytes
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
     result.assert_outcomes(passed=3, failed=1, errors=1)
     result.stdout.fnmatch_lines(["*ScriptExhausted: the script has 1 replies and the model was asked for 0"])
+
+
+FAILING = """
+import urllib.request
+from langchain_core.messages import AIMessage
+from agentgraph.testing import ScriptedModel, assert_messages, no_network
+
+def test_compared():
+    assert_messages([AIMessage("yes")], [AIMessage("no")])  # the line to show
+
+def test_connected():
+    with no_network():
+        urllib.request.urlopen("http://192.0.2.1")  # the line to show
+"""
+
+
+def test_a_failure_is_shown_where_the_test_stands_and_not_inside_the_kit(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FAILING)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*the line to show", "*the line to show"])
+    result.stdout.no_fnmatch_line("*comparing.py*")
+    result.stdout.no_fnmatch_line("*network.py*")
+
+
+def test_the_frame_that_ends_a_script_is_hidden_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "from agentgraph.testing import ScriptedModel\ndef test_it():\n    ScriptedModel().invoke('hi')\n"
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line("*def _reply(self)*")

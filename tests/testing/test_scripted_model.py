@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from agentgraph.errors import ConfigurationTypeError
 from agentgraph.testing import (
+    Gate,
     ProviderRejected,
     Request,
     ScriptedModel,
@@ -224,6 +225,14 @@ def test_what_is_no_reply_is_refused_when_the_script_is_written(reply: Any) -> N
         ScriptedModel(cut(reply, ValueError()))
     with pytest.raises(ConfigurationTypeError, match="is no reply of a model"):
         invoke(ScriptedModel(lambda messages, settings: reply))
+
+
+@pytest.mark.parametrize("reply", [lambda: "hi", lambda messages: "hi", lambda messages, settings, more: "hi"])
+def test_a_function_of_other_arguments_is_refused_when_the_script_is_written(reply: Any) -> None:
+    with pytest.raises(ConfigurationTypeError, match=r"give a function of two arguments, \(messages, settings\)"):
+        ScriptedModel(reply)
+    with pytest.raises(ConfigurationTypeError, match=r"give a function of two arguments, \(messages, settings\)"):
+        ScriptedModel("hello", Gate().hold(reply))
 
 
 def test_derived_ids_of_equal_calls_are_told_apart_and_chosen_ids_are_kept() -> None:
