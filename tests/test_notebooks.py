@@ -15,7 +15,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECONDS = 100
 
 # The last line that each cell prints. None: something, since it depends on what is installed.
-LAST_LINES = {
+LAST_LINES: dict[str, list[str | None]] = {
     "01-first-agent": [
         "ai: It is sunny in Rome.",
         "tool weather: sunny in Rome",
@@ -36,6 +36,26 @@ LAST_LINES = {
         "Log ['model', 'tools', 'model']",
         "ai: Noted.",
     ],
+    "03-approvals": [
+        "paid so far: []",
+        "paid so far: [('Ann', 500)]",
+        "paid: {'edit': [('Ann', 5)], 'reject': [], 'respond': []}",
+        "open after each answer: [1, 1, 0, 0] paid: [('Ann', 500)]",
+        "paid: [('Ann', 5)]",
+        "paid: [('Ann', 5)]",
+        "ai: Booked.",
+        "left: 0 paid: []",
+    ],
+    "04-resume-fork-rewind": [
+        "['radar of Rome', 'weather of Rome'] error ('tools',)",
+        "['radar of Rome'] answer",
+        "ran again: []",
+        "ai: Sunny, and no rain.",
+        "the first thread still ends with: Sunny, and no rain.",
+        "ai: It is north of Rome.",
+        "was sound: False - checkpoints: 5",
+        "ai: Sunny, it seems.",
+    ],
 }
 
 
@@ -54,7 +74,7 @@ def last_line(cell: Any) -> str:
 
 
 def test_the_notebooks_are_numbered_without_a_gap() -> None:
-    assert [path.name[:3] for path in NOTEBOOKS] == ["01-", "02-"]
+    assert [path.name[:3] for path in NOTEBOOKS] == ["01-", "02-", "03-", "04-"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
