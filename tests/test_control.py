@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_stream_writer
 
 from agentgraph import create_agent
 from agentgraph.errors import ConfigurationError, DeadlineError, RunCancelledError
@@ -23,12 +24,14 @@ class Held:
 
     def __init__(self):
         self.gate = Gate(timeout=SECONDS)
+        self.worked = threading.Event()
         self.log = []
 
         @tool
         async def quick(x: str) -> str:
             """Works."""
             self.log.append(f"quick {x}")
+            self.worked.set()
             return f"quick {x}"
 
         @tool
@@ -138,12 +141,15 @@ def test_now_cancels_async_tools_of_a_sync_run(held):
     control = RunControl()
     thread, results = in_thread(agent, control)
     held.gate.arrived.wait()
+    assert held.worked.wait(SECONDS)
     assert control.cancel()
     thread.join(SECONDS)
     assert isinstance(results[0], RunCancelledError)
     assert sorted(held.log) == ["quick 1", "slow cancelled"]
     result = agent.invoke({"messages": "stop"}, THREAD)
-    assert describe(result["messages"])[2] == "tool quick: quick 1"
+    # Whether langgraph's executor was still open when `quick` returned is a race; run again it is never.
+    assert held.log.count("quick 1") == 1
+    assert_valid_history(result["messages"])
 
 
 def test_now_awaits_a_sync_tool_and_keeps_its_result(held):
@@ -298,15 +304,27 @@ def test_cancelling_the_task_itself_stays_a_cancellation(held):
     assert describe(agent.invoke({"messages": "and?"}, THREAD)["messages"])[2] == "tool quick: quick 1"
 
 
-def test_closing_a_sync_stream_cancels_the_async_tools_it_waits_for(held):
-    agent = create_agent(ScriptedModel(replies=[[QUICK, SLOW], "Here."]), held.tools, checkpointer=InMemorySaver())
-    stream = agent.stream(GO, THREAD, stream_mode="updates")
-    with contextlib.closing(stream):
-        pieces = [next(stream), next(stream)]
-        held.gate.arrived.wait()
-    assert [list(piece) for piece in pieces] == [["model"], ["tools"]]
-    assert held.log == ["quick 1", "slow cancelled"]
-    assert describe(agent.invoke({"messages": "and?"}, THREAD)["messages"])[2] == "tool quick: quick 1"
+def test_closing_a_sync_stream_cancels_the_async_tools_it_waits_for():
+    log = []
+
+    @tool
+    async def endless(x: str) -> str:
+        """Never comes to an end."""
+        get_stream_writer()("began")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            log.append("cancelled")
+        return x
+
+    model = ScriptedModel(tool_call("endless", x="1"), "Here.")
+    agent = create_agent(model, [endless], checkpointer=InMemorySaver())
+    with contextlib.closing(agent.stream(GO, THREAD, stream_mode="custom")) as stream:
+        assert next(stream) == "began"
+    assert log == ["cancelled"]
+    messages = agent.invoke({"messages": "and?"}, THREAD)["messages"]
+    assert [message.type for message in messages] == ["human", "ai", "tool", "human", "ai"]
+    assert_valid_history(messages)
 
 
 def test_a_control_is_for_one_run():
