@@ -149,6 +149,7 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
     """
     # Loaded here, so that importing create_agent costs next to nothing; langgraph alone takes most of a second.
     from agentgraph.graph import build, collect_stations, fit_to_saver, lay_route  # noqa: PLC0415 - see above
+    from agentgraph.nodes.direct import make_direct  # noqa: PLC0415 - see above
     from agentgraph.plan import check_surroundings, make_plan  # noqa: PLC0415 - see above
     from agentgraph.runs.compiled import AgentGraph, approver  # noqa: PLC0415 - see above
     from agentgraph.state import shown_fields  # noqa: PLC0415 - see above
@@ -191,6 +192,7 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
         name=name,
         transformers=plan.transformers,
     )
+    make_direct(compiled.nodes[name] for name in graph.nodes)
     compiled.stream_channels = shown_fields(compiled.channels)
     agent = AgentGraph.of(compiled, approves=approver(plan.middleware, plan.names))
     return agent.with_config(recursion_limit=RECURSION_LIMIT, metadata=_metadata(name))
