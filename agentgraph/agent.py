@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from langgraph.types import CachePolicy, Checkpointer, RetryPolicy, TimeoutPolicy
     from langgraph.typing import ContextT
 
-    from agentgraph.hooks import AgentMiddleware
+    from agentgraph.hooks import AgentMiddleware, MiddlewareLike
     from agentgraph.protocols import TextProtocol
     from agentgraph.state import AgentState, InputAgentState, OutputAgentState
     from agentgraph.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
@@ -35,7 +35,7 @@ def create_agent(
     tools: "Sequence[BaseTool | Callable[..., Any] | dict[str, Any]] | None" = None,
     *,
     system_prompt: "str | SystemMessage | None" = None,
-    middleware: "Sequence[AgentMiddleware[Any, Any, Any]]" = (),
+    middleware: "Sequence[AgentMiddleware[Any, Any, Any] | MiddlewareLike]" = (),
     response_format: "Format[ResponseT] | type[ResponseT]",
     state_schema: "type[AgentState[Any]] | None" = None,
     context_schema: "type[ContextT] | None" = None,
@@ -59,7 +59,7 @@ def create_agent(
     tools: "Sequence[BaseTool | Callable[..., Any] | dict[str, Any]] | None" = None,
     *,
     system_prompt: "str | SystemMessage | None" = None,
-    middleware: "Sequence[AgentMiddleware[Any, Any, Any]]" = (),
+    middleware: "Sequence[AgentMiddleware[Any, Any, Any] | MiddlewareLike]" = (),
     response_format: "dict[str, Any] | None" = None,
     state_schema: "type[AgentState[Any]] | None" = None,
     context_schema: "type[ContextT] | None" = None,
@@ -82,7 +82,7 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
     tools: "Sequence[BaseTool | Callable[..., Any] | dict[str, Any]] | None" = None,
     *,
     system_prompt: "str | SystemMessage | None" = None,
-    middleware: "Sequence[AgentMiddleware[Any, Any, Any]]" = (),
+    middleware: "Sequence[AgentMiddleware[Any, Any, Any] | MiddlewareLike]" = (),
     response_format: Any = None,
     state_schema: "type[AgentState[Any]] | None" = None,
     context_schema: "type[ContextT] | None" = None,
@@ -111,7 +111,8 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
         model: a chat model, or a name such as "openai:gpt-5" or "local:smollm2".
         tools: functions, BaseTools, or dicts (tools that the provider runs). None or empty: no tools.
         system_prompt: put before the conversation in each request.
-        middleware: what stands around the model and the tools; the first is the outermost.
+        middleware: what stands around the model and the tools; the first is the outermost. Objects of classes written
+            for LangChain's AgentMiddleware are taken as they are.
         response_format: a schema or strategy of the structured answer, found in `structured_response`.
         state_schema: fields of your own in the state; derive it from AgentState.
         context_schema: the type of the run's context (`invoke(..., context=...)`).

@@ -16,7 +16,7 @@ present when the class overrides it. Objects with the same hooks that derive fro
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, Generic, Literal, NamedTuple, cast
+from typing import Any, Generic, Literal, NamedTuple, Protocol, cast
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
@@ -29,7 +29,17 @@ from agentgraph.flows import Pause, adrive, drive
 from agentgraph.requests import ModelCallResult, ModelRequest, ModelResponse
 from agentgraph.state import AgentState, JumpTo, ResponseT, StateT
 
-__all__ = ["HOOKS", "AgentMiddleware", "HookSpec", "Pause", "can_jump_to", "is_inline", "nearness", "overrides"]
+__all__ = [
+    "HOOKS",
+    "AgentMiddleware",
+    "HookSpec",
+    "MiddlewareLike",
+    "Pause",
+    "can_jump_to",
+    "is_inline",
+    "nearness",
+    "overrides",
+]
 
 Station = Literal["agent", "model", "tool"]
 Direction = Literal["before", "after", "wrap"]
@@ -191,6 +201,23 @@ class AgentMiddleware(Generic[StateT, ContextT, ResponseT]):
     def tool_call(self, request: ToolCallRequest) -> Generator[Any, Any, Any]:
         """`wrap_tool_call` and its twin written once, as a generator; see `model_call`."""
         return (yield request)
+
+
+class MiddlewareLike(Protocol):
+    """What `create_agent` mounts beside its own AgentMiddleware: objects of classes written for LangChain's.
+
+    Their hooks have the names of the table above. They are found by name, so that no type here lists them.
+
+    Attributes:
+        state_schema: fields the middleware adds to the state.
+    """
+
+    state_schema: type[Any]
+
+    @property
+    def name(self) -> str:
+        """The name of its nodes."""
+        ...
 
 
 def overrides(middleware: Any, method: str) -> bool:

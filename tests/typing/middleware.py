@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, NotRequired, assert_type
 
+from langchain.agents.middleware import AgentMiddleware as LangChainMiddleware
+from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
 from langgraph.types import Command
 
@@ -129,3 +131,11 @@ def decorators_make_middleware() -> None:
     before_model(can_jump_to=["stop"])  # type: ignore[list-item] # pyright: ignore[reportArgumentType] # must be refused
     hook_config(can_jump_to=["stop"])  # type: ignore[list-item] # pyright: ignore[reportArgumentType] # must be refused
     create_agent("openai:gpt-5", middleware=[Full])  # type: ignore[list-item] # pyright: ignore[reportArgumentType] # must be refused
+
+
+class Foreign(LangChainMiddleware): ...
+
+
+def middleware_of_other_classes_is_mounted() -> None:
+    create_agent("openai:gpt-5", middleware=[Full(), Foreign(), TodoListMiddleware()])
+    create_agent("openai:gpt-5", middleware=["todo"])  # type: ignore[list-item] # pyright: ignore[reportArgumentType] # must be refused
