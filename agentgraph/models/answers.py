@@ -4,10 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, assert_never
 
-import orjson
-
 from agentgraph.errors import InvalidResponseError, ModelError, TruncatedStreamError
 from agentgraph.models.failures import Origin, failure_in, invalid_response, request_id
+from agentgraph.models.json_text import parse_json, without_halves
 from agentgraph.models.sse import EventDecoder, JSONLinesDecoder, ServerSentEvent, SSEDecoder
 
 __all__ = ["EVENTS_KEY", "MAX_JSON_BYTES", "AnswerReader", "as_document"]
@@ -19,6 +18,7 @@ _SHOWN_OF_PAGE: Final = 4096
 _SSE_FIELD: Final = re.compile(rb":|(?:data|event|id|retry|error):")
 _LONGEST_FIELD: Final = 6
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+_KEEP_ALIVES: Final = frozenset({"ping", "heartbeat", "keepalive", "keep-alive", "keep_alive"})
 
 Framing = Literal["sse", "jsonl", "json", "page"]
 
@@ -39,8 +39,9 @@ def _framing(mime: str, head: bytes, *, whole: bool) -> Framing | None:
 class AnswerReader:
     """Reads one successful answer: feed bytes, take events; raises when the answer is no answer.
 
-    Keep-alives (comments, blank lines, `event: ping`) yield nothing, so that no deadline counts them as life. The first
-    event is looked at for an error in the place of content, because until then the request can still be sent again.
+    Keep-alives (comments, blank lines, `event: ping` and its like) yield nothing, so that no deadline counts them as
+    life. The first event is looked at for an error in the place of content, because until then the request can still
+    be sent again.
 
     Args:
         origin: whom the request asked.
@@ -130,7 +131,7 @@ class AnswerReader:
                 events = self._decoder.feed(data)
             except InvalidResponseError as error:
                 raise self._invalid(str(error)) from None
-            return self._checked([event for event in events if event.event != "ping"])
+            return self._checked([event for event in events if event.event not in _KEEP_ALIVES])
         self._parts.append(data)
         self._size += len(data)
         if self._framing == "page" and self._size > _SHOWN_OF_PAGE:
@@ -151,8 +152,8 @@ class AnswerReader:
         if '"error"' not in event.data and event.event != "error":
             return None
         try:
-            payload = orjson.loads(event.data)
-        except orjson.JSONDecodeError:
+            payload = parse_json(event.data)
+        except ValueError:
             payload = event.data
         if event.event == "error" and not (isinstance(payload, dict) and "error" in payload):
             payload = {"error": payload}
@@ -161,11 +162,12 @@ class AnswerReader:
     def _document(self) -> ServerSentEvent:
         body = b"".join(self._parts)
         try:
-            orjson.loads(body)
-        except orjson.JSONDecodeError as error:
+            text = body.decode()
+            parse_json(text)
+        except ValueError as error:
             what = f"something that is not JSON ({error}), {len(body)} bytes: {body[:200].decode('utf-8', 'replace')}"
         else:
-            return ServerSentEvent("json", body.decode())
+            return ServerSentEvent("json", text)
         raise self._invalid(what)
 
     def _page(self) -> InvalidResponseError:
@@ -186,5 +188,5 @@ def as_document(events: list[ServerSentEvent]) -> Any:
         events: all events of the answer, as `AnswerReader` made them.
     """
     if len(events) == 1 and events[0].event == "json":
-        return orjson.loads(events[0].data)
+        return without_halves(parse_json(events[0].data))
     return {EVENTS_KEY: [event.data for event in events]}

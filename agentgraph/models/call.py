@@ -31,6 +31,8 @@ __all__ = ["Call", "Clock", "Timeouts", "broken", "encoded", "library_errors", "
 
 # httpx and httpx2 give every part five seconds, which no model keeps; a client that has just that was given no limit.
 _LIBRARY_DEFAULT: Final = 5.0
+# Seconds that no clock of the system takes, infinity among them: they are meant as no limit.
+_ENDLESS: Final = 1e9
 _TIMEOUTS: Final[Mapping[str, str]] = {
     "ConnectTimeout": "no connection within the connect limit",
     "ReadTimeout": "not a byte came within the read limit",
@@ -41,7 +43,7 @@ _TIMEOUTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a call may take, part by part, in seconds; None is no limit.
+    """How long a call may take, part by part, in seconds; None, and what no one lives to see, is no limit.
 
     Attributes:
         connect: until the connection, with TLS, is there.
@@ -69,6 +71,8 @@ class Timeouts:
                 raise ConfigurationError(
                     f"The limit {name!r} is {value!r}. Expected seconds as a number above 0, or None for no limit."
                 )
+            if value is not None and value >= _ENDLESS:
+                object.__setattr__(self, name, None)
 
     @classmethod
     def of(cls, given: "Timeouts | float") -> "Timeouts":
@@ -160,7 +164,7 @@ class Call:
         return shortest(between if self.streaming else None, self.time_left())
 
     def request_timeouts(self) -> tuple[float | None, float | None, float | None, float | None]:
-        """Return connect, read, write and pool as the HTTP library takes them."""
+        """Return connect, read, write and pool as the HTTP library takes them, until the headers have come."""
         left, limits = self.time_left(), self.timeouts
         read = shortest(limits.read, limits.first_event) if self.streaming else limits.read
         return (
@@ -169,6 +173,10 @@ class Call:
             shortest(limits.write, left),
             shortest(limits.pool, left),
         )
+
+    def body_timeout(self) -> float | None:
+        """Return the limit between two pieces of the answer's body, once its headers have come."""
+        return shortest(self.timeouts.read, self.time_left())
 
     def timed_out(self, what: str) -> ModelTimeoutError:
         """Return the error of a limit that passed; `what` says which."""

@@ -4,9 +4,10 @@ It stands where a chat model stands, also in `create_agent`: `bind_tools`, `with
 `with_config` are recorded, and applied to the real model once the run's config says which one that is.
 """
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, Self, cast
 
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage
@@ -14,10 +15,13 @@ from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.models.registry import build_chat_model
+from agentgraph.models.urls import public_url
 
 __all__ = ["ConfigurableChatModel"]
 
 _KEPT_MODELS = 8
+# Settings, of whatever provider, that a pickle must not hold, or cannot.
+_SECRET: Final = re.compile(r"key|secret|password|credential|headers|query|(?:^|_)token$|client$", re.IGNORECASE)
 # What langgraph and its servers keep in `configurable` for themselves; "any" must not read it as settings.
 _FOREIGN_KEYS = frozenset(
     {
@@ -78,6 +82,20 @@ class ConfigurableChatModel(Runnable[LanguageModelInput, Any]):
     def __repr__(self) -> str:
         fields = "any" if self._fields is None else list(self._fields)
         return f"ConfigurableChatModel(model={self._defaults.get('model')!r}, configurable_fields={fields!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out keys, connections and models: as our chat models, it takes its key from the environment again."""
+        kept = {name: value for name, value in self._defaults.items() if not _SECRET.search(name)}
+        if isinstance(kept.get("base_url"), str):
+            kept["base_url"] = public_url(kept["base_url"])
+        return {**self.__dict__, "_defaults": kept, "_built": []}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # By its state it would lose its key; and nothing in it changes when it is used.
+        return self
+
+    def __copy__(self) -> Self:
+        return self
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are not set; dunder names are asked for by copy and pickle before __init__ ran.

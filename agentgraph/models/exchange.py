@@ -54,11 +54,22 @@ class _Attempt:
 
     def _admit(self) -> AnswerReader:
         """Take an answer that is a success and make ready to read it."""
+        self._lengthen_read_limit()
         headers = _lower_case(self._response.headers)
         self._reader = AnswerReader(self._call.origin, self._response.status_code, headers)
         if self._call.on_headers is not None:
             self._call.on_headers(self._response.status_code, headers)
         return self._reader
+
+    def _lengthen_read_limit(self) -> None:
+        """Take the limit of the headers off the body: the library has one limit for both, and asks for it anew.
+
+        Left as it was, the limit of the first event would hold between all events.
+        """
+        request = getattr(self._response, "request", None)
+        limits = getattr(request, "extensions", {}).get("timeout")
+        if isinstance(limits, dict) and "read" in limits:
+            limits["read"] = self._call.body_timeout()
 
     def _refusal(self, body: bytes) -> ModelError:
         headers, now = _lower_case(self._response.headers), self._call.clock.wall()

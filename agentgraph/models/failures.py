@@ -26,6 +26,7 @@ from agentgraph.errors import (
     RateLimitError,
     ServerError,
 )
+from agentgraph.models.json_text import parse_json
 from agentgraph.models.retries import RETRYABLE_STATUSES, retry_after, should_retry
 from agentgraph.models.urls import redact_url
 
@@ -258,8 +259,8 @@ def _build(
 
 def _read_body(body: bytes, content_type: str) -> _ErrorBody:
     try:
-        payload = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        payload = parse_json(body.decode("utf-8", "replace"))
+    except ValueError:
         text = body.decode("utf-8", "replace").strip()
         if "html" in content_type.lower() or text[:1] == "<":
             return _ErrorBody(f"a page of HTML instead of JSON, probably a proxy's: {re.sub('<[^>]*>', ' ', text)}")

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from functools import partial
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import LanguageModelInput
@@ -20,7 +21,16 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import (
+    AliasChoices,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_serializer,
+    model_validator,
+)
 
 from agentgraph.errors import AuthenticationError, ConfigurationError
 from agentgraph.models import openai_structured as structured
@@ -29,8 +39,9 @@ from agentgraph.models.openai_call import PATH, Call, Link, acomplete, aevents_o
 from agentgraph.models.openai_codec import Asked, StreamReader
 from agentgraph.models.openai_profiles import openai_profile
 from agentgraph.models.openai_request import dialect_of, is_openai, renamed, request_body, tool_choice_of, tool_names
+from agentgraph.models.settings import settings_fault
 from agentgraph.models.transport import Timeouts, Transport
-from agentgraph.models.urls import redact_url
+from agentgraph.models.urls import Endpoint, public_query, public_url, redact_url
 
 __all__ = ["ChatOpenAI"]
 
@@ -39,7 +50,23 @@ _BASE_URL_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 _KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key"})
 # What reaches a call from langchain-core and is no parameter of the API.
 _NOT_SENT = frozenset(
-    {"extra_body", "ls_structured_output_format", "run_manager", "stream", "structured_output_format"}
+    {"extra_body", "ls_structured_output_format", "run_manager", "stream", "stream_usage", "structured_output_format"}
+)
+# What belongs to the connection; sent as parameters of the API they would be refused, and show the key.
+_OF_THE_MODEL = frozenset(
+    {
+        "api_key",
+        "base_url",
+        "default_headers",
+        "default_query",
+        "extra_headers",
+        "extra_query",
+        "http_async_client",
+        "http_client",
+        "max_concurrency",
+        "max_retries",
+        "timeout",
+    }
 )
 _SETTINGS = (
     "model",
@@ -78,7 +105,8 @@ class ChatOpenAI(BaseChatModel):
 
     Args:
         model: the model's name at the server.
-        base_url: the server, with or without "/v1". Default: `OPENAI_BASE_URL`, else OpenAI's own service.
+        base_url: the server, with or without "/v1"; one that ends in "/chat/completions" is taken as it is. Default:
+            `OPENAI_BASE_URL`, else OpenAI's own service.
         api_key: default: `OPENAI_API_KEY`. Without one no Authorization header is sent.
         timeout: seconds without a sign of life, or a `Timeouts`.
         max_retries: further attempts of a call that failed for a reason that waiting mends, before its first event.
@@ -95,6 +123,7 @@ class ChatOpenAI(BaseChatModel):
         profile: what the model can do, where that is not known by its name.
 
     Raises:
+        ConfigurationError: an argument is unknown, or out of its range.
         ModelError: a call failed; `agentgraph.errors` has the tree.
         AuthenticationError: also when a key is needed and there is none; the text names the variable.
 
@@ -144,6 +173,21 @@ class ChatOpenAI(BaseChatModel):
 
     _link: Link | None = PrivateAttr(default=None)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        problem = ""
+        try:
+            super().__init__(*args, **kwargs)
+        except ValidationError as error:
+            problem = settings_fault(type(self).__name__, error, type(self).model_fields)
+        # Outside of the `except`, and without the locals: both hold the key that stood beside the mistake.
+        del args, kwargs
+        if problem:
+            raise ConfigurationError(problem)
+        if self.base_url is not None:
+            Endpoint.parse(self.base_url, {}, None)
+        if self.timeout is not None:
+            Timeouts.of(self.timeout)
+
     @model_validator(mode="after")
     def _read_environment(self) -> Self:
         """Keep what the environment says now, so that a later change of it does not move a model to another server."""
@@ -189,6 +233,10 @@ class ChatOpenAI(BaseChatModel):
 
     # Secrets
 
+    @field_serializer("base_url")
+    def _redacted(self, value: str | None) -> str | None:
+        return None if value is None else redact_url(value)
+
     @classmethod
     def is_lc_serializable(cls) -> bool:
         """Whether langchain-core may dump it: yes, its key as the name of an environment variable."""
@@ -211,7 +259,8 @@ class ChatOpenAI(BaseChatModel):
     def __getstate__(self) -> dict[Any, Any]:
         state = super().__getstate__()
         kept = {**state["__dict__"], "api_key": None, "http_client": None, "http_async_client": None}
-        kept["default_headers"] = {}
+        kept |= {"default_headers": {}, "default_query": public_query(self.default_query)}
+        kept["base_url"] = None if self.base_url is None else public_url(self.base_url)
         kept.pop("_serialized", None)
         return {**state, "__dict__": kept, "__pydantic_private__": {"_link": None}}
 
@@ -271,6 +320,7 @@ class ChatOpenAI(BaseChatModel):
                 max_concurrency=self.max_concurrency,
                 http_client=self.http_client,
                 http_async_client=self.http_async_client,
+                version_prefix=None if urlsplit(server).path.rstrip("/").endswith(f"/{PATH}") else "v1",
             )
             secrets = tuple(made_of[1].values())
             link = self._link = Link(
@@ -283,6 +333,11 @@ class ChatOpenAI(BaseChatModel):
     def _call(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any], *, stream: bool
     ) -> Call:
+        if misplaced := sorted(_OF_THE_MODEL & kwargs.keys()):
+            raise ConfigurationError(
+                f"{', '.join(misplaced)}: given for one call, where only parameters of the API can be set. Give it to "
+                f"{type(self).__name__} when it is built, or to another one (model_copy(update={{...}}))."
+            )
         link = self._connected()
         settings = {**self._settings(), **{key: value for key, value in kwargs.items() if key not in _NOT_SENT}}
         if stop:
@@ -291,7 +346,9 @@ class ChatOpenAI(BaseChatModel):
             settings["response_format"] = structured.response_format_of(settings["response_format"], strict=None)
         if stream:
             settings["stream"] = True
-            settings["stream_options"] = {"include_usage": True} if self.stream_usage else None
+            settings["stream_options"] = (
+                {"include_usage": True} if kwargs.get("stream_usage", self.stream_usage) else None
+            )
         dialect = dialect_of(self.provider, link.made_of[0], settings["model"])
         extra = {**self.extra_body, **(kwargs.get("extra_body") or {})}
         body = renamed(request_body(messages, settings, dialect, extra=extra), link.refused)

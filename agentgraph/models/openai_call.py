@@ -39,20 +39,25 @@ class Call:
     link: Link
     body: dict[str, Any]
     asked: Asked
+    mended: list[str] = field(default_factory=list)
 
     def mend(self, error: BadRequestError) -> None:
         """Leave out the parameter that the server refuses by name, now and later; raise `error` if that is not it."""
         mended = without_refused(self.body, str(error))
-        if mended is None or mended[1] in self.link.refused:
+        if mended is None or mended[1] in self.mended:
             raise error
         self.body, refused = mended
-        self.link.refused.append(refused)
+        self.mended.append(refused)
+        # Calls that were under way together are all refused: the first of them tells it to later ones.
+        if refused not in self.link.refused:
+            self.link.refused.append(refused)
 
     def result(self, reply: Reply) -> ChatResult:
         """Read a whole answer."""
         asked = replace(self.asked, request_id=reply.request_id)
-        events = reply.json.get(EVENTS_KEY)
-        message = read_answer(reply.json, asked) if events is None else read_events(events, asked)
+        body: Any = reply.json
+        events = body.get(EVENTS_KEY) if isinstance(body, dict) else None
+        message = read_answer(body, asked) if events is None else read_events(events, asked)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 

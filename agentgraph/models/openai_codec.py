@@ -13,11 +13,11 @@ what is handed on is always of one form:
 Format: https://platform.openai.com/docs/api-reference/chat
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-import orjson
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import (
     InputTokenDetails,
@@ -28,12 +28,15 @@ from langchain_core.messages.ai import (
 
 from agentgraph.errors import ContentFilterError, InvalidResponseError, ModelError, TruncatedStreamError
 from agentgraph.models.failures import Origin, failure_in
+from agentgraph.models.json_text import SplitText, parse_json, whole_text, without_halves
 from agentgraph.models.openai_tool_calls import ToolCallAssembly, ToolCallDraft, as_text, given, sort_calls
 from agentgraph.models.sse import ServerSentEvent
 
 __all__ = ["Asked", "StreamReader", "read_answer", "read_events", "read_usage"]
 
 _EXCERPT = 200
+# Cleaning a text for an error looks at each character; of a huge one the beginning is enough.
+_LONGEST_LOOKED_AT = 4096
 
 # Text, usage, metadata
 
@@ -82,7 +85,8 @@ class _Attachments:
 
     def take(self, message: Mapping[str, Any], choice: Mapping[str, Any]) -> None:
         """Take what a message, or a piece of one, brings along."""
-        annotations, audio, logprobs = message.get("annotations"), message.get("audio"), choice.get("logprobs")
+        found = (message.get("annotations"), message.get("audio"), choice.get("logprobs"))
+        annotations, audio, logprobs = map(without_halves, found)
         self.annotations += annotations if isinstance(annotations, list) else []
         for key, value in audio.items() if isinstance(audio, dict) else ():
             pieces = key in {"data", "transcript"} and isinstance(value, str)
@@ -161,8 +165,8 @@ class Asked:
         return {
             "model_provider": provider,
             "model_name": given(body.get("model")) or self.model,
-            "finish_reason": finish_reason,
-            **{key: value for key, value in known.items() if isinstance(value, str) and value},
+            "finish_reason": whole_text(finish_reason),
+            **{key: whole_text(value) for key, value in known.items() if isinstance(value, str) and value},
         }
 
 
@@ -212,21 +216,34 @@ def _raw_calls(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _whole_calls(message: Mapping[str, Any]) -> list[ToolCallDraft]:
-    calls = []
+    calls: list[ToolCallDraft] = []
     for slot, raw in enumerate(_raw_calls(message)):
         function = raw.get("function")
         function = function if isinstance(function, dict) else {}
         text = as_text(function.get("arguments"))
         pieces = [] if text == "null" else [text]
-        calls.append(ToolCallDraft(slot, given(raw.get("id")), given(function.get("name")), pieces))
+        # Some servers give one id to all calls: an answer to the second would then answer the first.
+        id_ = given(raw.get("id"))
+        id_ = None if any(call.id == id_ for call in calls) else id_
+        calls.append(ToolCallDraft(slot, id_, given(function.get("name")), pieces))
     return calls
 
 
-def read_answer(body: Mapping[str, Any], asked: Asked) -> AIMessage:
+def _no_answer(body: Any, asked: Asked) -> InvalidResponseError:
+    return InvalidResponseError(
+        f"{asked.origin.provider}: the answer has no choices[0].message, so it is not a chat completion: "
+        f"{asked.origin.excerpt(repr(body)[:_LONGEST_LOOKED_AT], _EXCERPT)}. "
+        "Check base_url: it must be the root of an OpenAI-compatible API.",
+        provider=asked.origin.provider,
+        request_id=asked.request_id,
+    )
+
+
+def read_answer(body: Any, asked: Asked) -> AIMessage:
     """Read a whole Chat Completions answer.
 
     Args:
-        body: the parsed JSON.
+        body: the parsed JSON, which some servers put into a list.
         asked: what the request asked.
 
     Returns:
@@ -237,17 +254,15 @@ def read_answer(body: Mapping[str, Any], asked: Asked) -> AIMessage:
         ModelError: the body holds an error; ContentFilterError when the provider's filter cut the answer.
         InvalidResponseError: it is not an answer of this API.
     """
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]
+    if not isinstance(body, dict):
+        raise _no_answer(body, asked)
     _refuse_failures(body, asked)
     choice = _first_choice(body)
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
-        raise InvalidResponseError(
-            f"{asked.origin.provider}: the answer has no choices[0].message, so it is not a chat completion: "
-            f"{asked.origin.excerpt(repr(body), _EXCERPT)}. "
-            "Check base_url: it must be the root of an OpenAI-compatible API.",
-            provider=asked.origin.provider,
-            request_id=asked.request_id,
-        )
+        raise _no_answer(body, asked)
     calls, extras = _whole_calls(message), _extras(message)
     finish_reason = given(choice.get("finish_reason")) or ("tool_calls" if calls else "stop")
     _refuse_filtered(finish_reason, asked)
@@ -292,6 +307,8 @@ class StreamReader:
         self._asked = asked
         self._assembly = ToolCallAssembly()
         self._attached = _Attachments()
+        self._text = SplitText()
+        self._words: defaultdict[str, SplitText] = defaultdict(SplitText)
         self._chunks: list[AIMessageChunk] = []
         self._top: dict[str, Any] = {}
         self._usage: Any = None
@@ -321,6 +338,8 @@ class StreamReader:
                 self._finish_reason = "tool_calls" if self._assembly.calls else "stop"
             return self.finish()
         body = self._parse(event)
+        if body is None:
+            return []
         _refuse_failures(body, self._asked)
         self._top.update({key: value for key, value in body.items() if value and key not in {"choices", "usage"}})
         # Some servers repeat the sum so far in every chunk: the last one counts, nothing is added up.
@@ -330,17 +349,22 @@ class StreamReader:
             return []
         return self._read_choice(choice, "message" if event.event == "json" and "message" in choice else "delta")
 
-    def _parse(self, event: ServerSentEvent) -> Mapping[str, Any]:
+    def _parse(self, event: ServerSentEvent) -> Mapping[str, Any] | None:
+        """Parse an event; None for one of a type that this API does not have."""
         try:
-            body = orjson.loads(event.data)
-        except orjson.JSONDecodeError:
+            body = parse_json(event.data)
+        except ValueError:
             body = None
         if isinstance(body, list) and len(body) == 1:
             body = body[0]
+        if event.event == "error" and not isinstance(body, dict):
+            return {"error": event.data}
+        if not isinstance(body, dict) and event.event not in {"message", "json"}:
+            return None
         if not isinstance(body, dict):
             raise InvalidResponseError(
                 f"{self._asked.origin.provider}: an event of the stream is not a JSON object: "
-                f"{self._asked.origin.excerpt(event.data, _EXCERPT)!r}. "
+                f"{self._asked.origin.excerpt(event.data[:_LONGEST_LOOKED_AT], _EXCERPT)!r}. "
                 "Check base_url, and whether a proxy in between changes the stream.",
                 provider=self._asked.origin.provider,
             )
@@ -352,12 +376,13 @@ class StreamReader:
             self._finish_reason = reason
         delta = choice.get(key)
         delta = delta if isinstance(delta, dict) else {}
-        extras = _extras(delta)
+        said = {key: self._words[key].feed(words) for key, words in _extras(delta).items()}
+        extras = {key: words for key, words in said.items() if words}
         self._reasoned = self._reasoned or "reasoning_content" in extras
         calls = [chunk for raw in _raw_calls(delta) if (chunk := self._assembly.feed(raw)) is not None]
         for chunk in calls:
             chunk["name"] = self._asked.names.get(chunk["name"] or "", chunk["name"])
-        text = _texts(delta.get("content"), ("text", "output_text"))
+        text = self._text.feed(_texts(delta.get("content"), ("text", "output_text")))
         self._attached.take(delta, choice)
         if not (text or extras or calls):
             return []
@@ -386,9 +411,10 @@ class StreamReader:
         self._finished = True
         _refuse_filtered(self._finish_reason, self._asked)
         metadata = self._asked.metadata(self._top, self._finish_reason, reasoned=self._reasoned)
+        rests = {key: rest for key, words in self._words.items() if (rest := words.rest())}
         last = AIMessageChunk(
-            content="",
-            additional_kwargs=self._attached.extras(),
+            content=self._text.rest(),
+            additional_kwargs=rests | self._attached.extras(),
             usage_metadata=read_usage(self._usage),
             response_metadata=metadata | self._attached.metadata(),
             chunk_position="last",

@@ -28,6 +28,7 @@ from langchain_core.messages import (
 from langchain_core.messages.block_translators.openai import convert_to_openai_data_block
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
+from agentgraph.models.json_text import parse_sendable
 
 __all__ = [
     "Dialect",
@@ -281,11 +282,16 @@ def _arguments(raw: Any) -> str:
     """Give arguments as JSON of an object, whatever they were: templates of many servers parse them again."""
     if isinstance(raw, str):
         try:
-            parsed = json.loads(raw, strict=False)
+            parsed = parse_sendable(raw)
         except (ValueError, RecursionError):
             parsed = None
         raw = parsed if isinstance(parsed, dict) else {"invalid_arguments": raw}
-    return json.dumps(raw or {}, ensure_ascii=False)
+    try:
+        return json.dumps(raw or {}, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        # What JSON has no form for is in histories that came from elsewhere: it is told as text.
+        plain = json.loads(json.dumps(raw, default=str), parse_constant=str)
+        return json.dumps(plain, ensure_ascii=False)
 
 
 def _call(call: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:

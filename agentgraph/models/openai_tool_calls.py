@@ -6,6 +6,7 @@ that says why.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from uuid import uuid4
 
 from langchain_core.messages import InvalidToolCall, ToolCall, ToolCallChunk
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
+
+from agentgraph.models.json_text import SplitText, parse_sendable, whole_text
 
 __all__ = ["ToolCallAssembly", "ToolCallDraft", "as_text", "given", "read_arguments", "sort_calls"]
 
@@ -22,7 +25,7 @@ _CUT_OFF = "cut off: the answer reached its limit of tokens before the arguments
 
 def given(value: Any) -> str | None:
     """Read an optional string as servers send it: null, "" and the text "null" mean that there is none."""
-    return value if isinstance(value, str) and value not in {"", "null"} else None
+    return whole_text(value) if isinstance(value, str) and value not in {"", "null"} else None
 
 
 def read_arguments(raw: Any) -> tuple[dict[str, Any] | None, str | None]:
@@ -38,8 +41,9 @@ def read_arguments(raw: Any) -> tuple[dict[str, Any] | None, str | None]:
     if not isinstance(raw, str):
         return None, f"the arguments are a {type(raw).__name__}, not a JSON object"
     try:
-        # Models write raw newlines inside strings; that is no reason to refuse a call.
-        value = json.loads(raw, strict=False)
+        value = parse_sendable(raw)
+    except UnicodeEncodeError:
+        return None, "the arguments hold half of a surrogate pair"
     except (ValueError, RecursionError) as error:
         return None, f"the arguments are not valid JSON ({str(error)[:_EXCERPT]})"
     if not isinstance(value, dict):
@@ -63,6 +67,9 @@ class ToolCallDraft:
     name: str | None = None
     # Pieces, because adding each to one text would copy all that came before it.
     pieces: list[str] = field(default_factory=list)
+    # The server's word; `id` is another where the server calls several calls by one id.
+    server_id: str | None = None
+    text: SplitText = field(default_factory=SplitText)
 
     @property
     def arguments(self) -> str:
@@ -127,6 +134,13 @@ def _spoil(arguments: str, fault: str) -> str:
     return f"{closing}{wrong} <- {fault}"
 
 
+def _index_of(delta: Mapping[str, Any]) -> int | None:
+    index = delta.get("index")
+    if isinstance(index, str) and re.fullmatch("[0-9]{1,4}", index):
+        return int(index)
+    return index if isinstance(index, int) and not isinstance(index, bool) else None
+
+
 class ToolCallAssembly:
     """Which call a delta belongs to.
 
@@ -147,7 +161,7 @@ class ToolCallAssembly:
         new_id = self._new_id(call, given(delta.get("id")))
         new_name = self._new_name(call, given(function.get("name")))
         # "null" as a beginning is a server's way to say "nothing yet"; inside a string it is text.
-        new_text = "" if text == "null" and not call.pieces else text
+        new_text = "" if text == "null" and not call.pieces else call.text.feed(text)
         if new_text:
             call.pieces.append(new_text)
         if new_id is None and new_name is None and not new_text:
@@ -155,11 +169,10 @@ class ToolCallAssembly:
         return tool_call_chunk(name=new_name, args=new_text, id=new_id, index=call.slot)
 
     def _find(self, delta: Mapping[str, Any], id_: str | None, name: str | None, *, has_text: bool) -> ToolCallDraft:
-        known = next((call for call in self.calls if id_ is not None and call.id == id_), None)
+        index = _index_of(delta)
+        known = self._known(id_, index, name)
         if known is not None:
             return known
-        index = delta.get("index")
-        index = index if isinstance(index, int) and not isinstance(index, bool) else None
         if index is None and id_ is None:
             found = self.calls[-1] if self.calls else None
         else:
@@ -170,6 +183,16 @@ class ToolCallAssembly:
         if index is not None:
             self._by_index[index] = found
         return found
+
+    def _known(self, id_: str | None, index: int | None, name: str | None) -> ToolCallDraft | None:
+        """Find the call that has this id, unless the server gives one id to all its calls and this is the next."""
+        named = [call for call in self.calls if id_ is not None and call.server_id == id_]
+        at = None if index is None else self._by_index.get(index)
+        if not named or at in named:
+            return at if named else None
+        # Two calls taken for one could run with arguments that nobody meant; one taken for two never runs.
+        opens = index is not None and at is None and name is not None and named[-1].name is not None
+        return None if opens else named[-1]
 
     @staticmethod
     def _starts_another(call: ToolCallDraft, id_: str | None, name: str | None, *, has_text: bool) -> bool:
@@ -185,12 +208,12 @@ class ToolCallAssembly:
             and (name != call.name or call.complete)
         )
 
-    @staticmethod
-    def _new_id(call: ToolCallDraft, id_: str | None) -> str | None:
+    def _new_id(self, call: ToolCallDraft, id_: str | None) -> str | None:
         if id_ is None or call.id is not None:
             return None
-        call.id = id_
-        return id_
+        call.server_id = id_
+        call.id = _new_id() if any(other.id == id_ for other in self.calls) else id_
+        return call.id
 
     @staticmethod
     def _new_name(call: ToolCallDraft, name: str | None) -> str | None:

@@ -58,7 +58,10 @@ class Provider:
 
     def build(self, model: str, settings: Mapping[str, Any]) -> "BaseChatModel":
         """Build the chat model `model` with `settings` over this provider's defaults."""
-        extras = {"provider": self.name, "key_variables": self.key_variables} if self.defaults else {}
+        extras: dict[str, Any] = {}
+        if self.defaults or self.path == _OPENAI:
+            # Without them the model would take, and send, the key of another provider.
+            extras = {"provider": self.name, "key_variables": self.key_variables}
         built: BaseChatModel = _load(self.path)(**{"model": model, **extras, **self.defaults, **settings})
         return built
 
@@ -175,7 +178,8 @@ def split_model(model: str, model_provider: str | None) -> tuple[str, str]:
         ConfigurationError: no provider was named, and none follows from the name.
     """
     known = {*_providers(), *INTEGRATIONS}
-    head, colon, rest = model.partition(":")
+    model = model.strip()
+    head, colon, rest = (part.strip() for part in model.partition(":"))
     if model_provider:
         provider = _normal(model_provider)
         return provider, rest if colon and rest and _normal(head) == provider else model

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from agentgraph.errors import ConfigurationError
 
-__all__ = ["Endpoint", "redact_url", "redacted_logs"]
+__all__ = ["Endpoint", "public_query", "public_url", "redact_url", "redacted_logs"]
 
 _VERSION_SEGMENT: Final = re.compile(r"v\d+(?:(?:alpha|beta)\d*)?")
 _PUBLIC_QUERY: Final = frozenset({"alt", "api-version", "api_version", "version"})
@@ -39,6 +39,26 @@ def redact_url(url: str) -> str:
     except ValueError:
         return "<a URL that cannot be read>"
     return urlunsplit((parts.scheme, host, parts.path, query, ""))
+
+
+def public_query(query: Mapping[str, str]) -> dict[str, str]:
+    """Return those query parameters of which it is well known that they are no secrets, e.g. Azure's `api-version`."""
+    return {name: value for name, value in query.items() if name.lower() in _PUBLIC_QUERY}
+
+
+def public_url(url: str) -> str:
+    """Return a base URL as it may be stored: without user, password and all query parameters that may be secrets.
+
+    Args:
+        url: a base URL that `Endpoint.parse` takes.
+
+    Example:
+        >>> public_url("https://me:pw@host/v1?api-version=1&key=abc")
+        'https://host/v1?api-version=1'
+    """
+    parts = urlsplit(url.strip())
+    query = urlencode(public_query(dict(parse_qsl(parts.query, keep_blank_values=True))))
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

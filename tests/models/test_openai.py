@@ -4,13 +4,14 @@ import asyncio
 import copy
 import logging
 import pickle
+import re
 import traceback
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from langchain_core.load import dumps
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from agentgraph.errors import AuthenticationError, ConfigurationError
 from agentgraph.models.openai import ChatOpenAI
@@ -19,12 +20,14 @@ from tests.models.openai_asking import (
     Asking,
     add,
     ainvoke,
+    bodies,
     document,
     event,
     invoke,
     local,
     played,
     refusal,
+    sse,
     stream,
 )
 from tests.models.openai_peer import KEY, OpenAIPeer
@@ -153,10 +156,60 @@ def test_a_password_in_the_base_url_is_not_shown() -> None:
 
 
 def test_a_misspelt_argument_is_an_error_that_does_not_show_the_key() -> None:
-    for arguments in ({"model": "m", "temprature": 0}, {}):
-        with pytest.raises(ValidationError) as caught:
+    for arguments, says in (({"model": "m", "temprature": 0}, "did you mean 'temperature'"), ({}, "model: Field")):
+        with pytest.raises(ConfigurationError, match=says) as caught:
             ChatOpenAI(**{"api_key": KEY, **arguments})
         assert KEY not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"base_url": "localhost:8000"}, "base_url is 'localhost:8000'. Expected an http or https URL"),
+        ({"timeout": -1}, "timeout is -1.0. Expected seconds"),
+        ({"timeout": "soon"}, "timeout: Input should be a valid number"),
+        ({"max_retries": -1}, "max_retries: Input should be greater than or equal to 0"),
+        ({"mirostat": 2}, "there is no argument 'mirostat'; give parameters of the server in extra_body"),
+    ],
+)
+def test_an_argument_that_cannot_work_is_told_when_the_model_is_built(arguments: Any, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(says)):
+        ChatOpenAI(model="m", **arguments)
+
+
+@pytest.mark.parametrize("name", ["api_key", "timeout", "extra_headers"])
+def test_what_belongs_to_the_connection_cannot_be_set_for_one_call(server: WireServer, ask: Asking, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name}: given for one call") as caught:
+        ask(local(server).bind(**{name: KEY}), "Hi")
+    assert (server.requests, KEY in str(caught.value)) == ([], False)
+
+
+def test_usage_of_a_stream_can_be_declined_for_one_call(server: WireServer) -> None:
+    server.play(sse())
+    stream(local(server).bind(stream_usage=False), "Hi")
+    assert bodies(server) == [{"messages": [{"role": "user", "content": "Hi"}], "model": "m", "stream": True}]
+
+
+def test_no_secret_of_the_base_url_and_the_query_is_in_a_pickle_or_a_dump() -> None:
+    url = "https://me:hunter2-x@host/v1?key=abc123-x&api-version=2"
+    model = ChatOpenAI(model="m", base_url=url, default_query={"code": "def456-x", "version": "3"})
+    stored = pickle.dumps(model)
+    for text in (str(stored), str(model.model_dump()), model.model_dump_json()):
+        assert [secret for secret in ("hunter2-x", "abc123-x", "def456-x") if secret in text] == []
+    loaded = pickle.loads(stored)  # noqa: S301 our own
+    assert (loaded.base_url, loaded.default_query) == ("https://host/v1?api-version=2", {"version": "3"})
+    assert model.model_copy().base_url == url
+
+
+def test_a_base_url_that_is_the_whole_endpoint_is_taken_as_it_is(server: WireServer) -> None:
+    for base, target in (
+        ("/inference/chat/completions", "/inference/chat/completions"),
+        ("/x/", "/x/v1/chat/completions"),
+    ):
+        server.play(document())
+        ChatOpenAI(model="m", base_url=server.url + base).invoke("Hi")
+        assert server.requests[-1].target == target
 
 
 def test_a_pickled_model_takes_its_key_from_the_environment(

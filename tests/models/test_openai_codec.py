@@ -222,13 +222,16 @@ def test_an_error_within_a_stream_is_raised_typed(case: str) -> None:
         ({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, RateLimitError),
         (whole({"content": "x"}, "content_filter"), ContentFilterError),
         ({"choices": []}, InvalidResponseError),
+        ([], InvalidResponseError),
+        (None, InvalidResponseError),
+        ([{"error": "no"}], ServerError),
         ({"choices": [{}]}, InvalidResponseError),
         ({"choices": None}, InvalidResponseError),
         ({}, InvalidResponseError),
         ({"choices": ["x"]}, InvalidResponseError),
     ],
 )
-def test_a_whole_answer_that_is_none_is_an_error(body: dict[str, Any], kind: type[ModelError]) -> None:
+def test_a_whole_answer_that_is_none_is_an_error(body: Any, kind: type[ModelError]) -> None:
     with pytest.raises(kind):
         read_answer(body, ASKED)
 
@@ -239,6 +242,7 @@ def test_a_document_in_place_of_events_is_read_as_the_answer() -> None:
     reader = StreamReader(ASKED)
     message = total(reader.feed(ServerSentEvent("json", json.dumps(document))) + reader.finish())
     assert message == read_answer(document, ASKED)
+    assert message == read_answer([document], ASKED)
 
 
 def test_events_in_place_of_a_document_are_read_as_the_answer() -> None:
@@ -272,6 +276,38 @@ def test_log_probabilities_are_kept() -> None:
         event["choices"][0]["logprobs"] = token
     for read in (read_answer(document, ASKED), total(stream(*events, delta("stop")))):
         assert [one["token"] for one in read.response_metadata["logprobs"]["content"]] == ["H", "i"]
+
+
+def read_texts(*events: ServerSentEvent) -> AIMessage:
+    reader = StreamReader(ASKED)
+    return total([chunk for event in events for chunk in reader.feed(event)] + reader.finish())
+
+
+def test_a_character_that_was_cut_in_half_is_put_together_and_a_lone_half_is_replaced() -> None:
+    pieces = [{"content": "a\ud83d"}, {"content": "\ude00b", "reasoning": "\ud83d"}, {"reasoning": "\ude00"}]
+    message = total(stream(*[delta(**piece) for piece in pieces], delta("stop", content="\ud83d")))
+    assert message.content == "a😀b\ufffd"
+    assert message.additional_kwargs == {"reasoning_content": "😀"}
+
+
+def test_log_probabilities_without_end_do_not_cost_the_answer() -> None:
+    choice = '{"delta": {"content": "H"}, "logprobs": {"content": [{"logprob": -Infinity}]}, "finish_reason": "stop"}'
+    message = read_texts(ServerSentEvent("message", f'{{"choices": [{choice}]}}'), ServerSentEvent("message", "[DONE]"))
+    assert (message.content, message.response_metadata["logprobs"]) == ("H", {"content": [{"logprob": float("-inf")}]})
+
+
+def test_events_of_a_type_that_the_api_does_not_have_say_nothing() -> None:
+    events = [
+        ServerSentEvent("status", "warming up"),
+        *[ServerSentEvent("chunk", json.dumps(delta("stop", content="Hi")))],
+    ]
+    assert read_texts(*events).content == "Hi"
+
+
+def test_an_error_event_of_plain_text_is_the_servers_error() -> None:
+    events = [ServerSentEvent("message", json.dumps(delta(content="Hi"))), ServerSentEvent("error", "upstream is gone")]
+    with pytest.raises(ServerError, match="upstream is gone"):
+        read_texts(*events)
 
 
 _WORDS = ["", "null", "text", "stop", "error", "thinking", "a", '{"a":1}', "{"]

@@ -1,6 +1,8 @@
 """Requests of Chat Completions: what messages, tools and settings become, server by server."""
 
+import json
 import re
+from datetime import date
 from typing import Any
 
 import pytest
@@ -151,6 +153,17 @@ def test_a_call_with_broken_arguments_is_sent_back_as_json_with_its_answer() -> 
         },
         {"role": "tool", "tool_call_id": "call_1", "content": "no"},
     ]
+
+
+def test_arguments_that_json_has_no_form_for_are_sent_as_text() -> None:
+    args = {"a": float("nan"), "b": [float("-inf")], "c": date(2026, 1, 2), "d": 1.5}
+    [sent] = request_messages([AIMessage("", tool_calls=[{"name": "f", "args": args, "id": "a"}])], Dialect())
+    assert json.loads(sent["tool_calls"][0]["function"]["arguments"], parse_constant=pytest.fail) == {
+        "a": "NaN",
+        "b": ["-Infinity"],
+        "c": "2026-01-02",
+        "d": 1.5,
+    }
 
 
 def test_images_of_tools_follow_as_a_user_message_behind_all_results() -> None:

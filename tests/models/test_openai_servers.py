@@ -1,11 +1,16 @@
 """ChatOpenAI and servers that differ from OpenAI's, break, or are left: what they may do, and what comes of it."""
 
 import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 
+import httpx
 import pytest
 
-from agentgraph.errors import BadRequestError, ModelError, ModelTimeoutError, TruncatedStreamError
+from agentgraph.errors import BadRequestError, InvalidResponseError, ModelError, ModelTimeoutError, TruncatedStreamError
+from agentgraph.models.openai import ChatOpenAI
 from agentgraph.models.transport import Timeouts
 from tests.models.openai_asking import (
     BOUND,
@@ -23,7 +28,7 @@ from tests.models.openai_asking import (
     sse,
     stream,
 )
-from tests.wire_server import Cut, Hold, Step, WireServer, streamed
+from tests.wire_server import Cut, Hold, Step, WireServer, answer, streamed
 
 
 @pytest.fixture(params=WAYS, ids=lambda way: way.__name__)
@@ -53,6 +58,21 @@ def test_a_parameter_that_a_server_refuses_is_dropped_once_and_remembered(server
     assert ask(model, "Hi").content == "Hello"
     assert ask(model, "Hi").content == "Hello"
     assert ["parallel_tool_calls" in body for body in bodies(server)] == [True, False, False]
+
+
+def test_calls_that_are_refused_together_are_all_asked_again() -> None:
+    together = threading.Barrier(4, timeout=BOUND)
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        if b"stream_options" not in request.content:
+            return httpx.Response(200, content=event(content="Hello") + event(finish_reason="stop"))
+        together.wait()
+        return httpx.Response(400, json={"error": {"message": "Unknown parameter: 'stream_options'."}})
+
+    with httpx.Client(transport=httpx.MockTransport(answered)) as client, ThreadPoolExecutor(4) as threads:
+        model = ChatOpenAI(model="m", http_client=client, max_retries=0)
+        answers = list(threads.map(lambda _: stream(model, "Hi").content, range(4)))
+    assert answers == ["Hello"] * 4
 
 
 def test_several_refused_parameters_are_dropped_one_by_one(server: WireServer, ask_streaming: Asking) -> None:
@@ -89,6 +109,27 @@ def test_a_document_in_place_of_a_stream_and_a_stream_in_place_of_a_document_are
     server.play(document(), sse())
     model = local(server)
     assert [stream(model, "Hi").content, invoke(model, "Hi").content] == ["Hello", "Hello"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [("a\ud83d", "a\ufffd"), ("caf\u00e9 \U0001f600", "caf\u00e9 \U0001f600"), ("a\nb", "a\nb")]
+)
+@pytest.mark.parametrize("raw", [False, True], ids=["escaped", "raw"])
+def test_an_answer_is_read_whatever_is_in_its_strings(
+    server: WireServer, ask: Asking, content: str, says: str, *, raw: bool
+) -> None:
+    quoted = json.dumps(content, ensure_ascii=not raw).encode("utf-8", "replace")
+    text = quoted.replace(b"\\n", b"\n") if raw else quoted
+    choice = b'{"index": 0, "message": {"content": %b}, "finish_reason": "stop", "logprobs": {"content": [NaN]}}' % text
+    server.play(answer(200, b'{"choices": [%b]}' % choice))
+    assert ask(local(server), "Hi").content == (says if not raw else says.replace("\ufffd", "?"))
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'{"a": 1}', b'[{"a": 1}]'])
+def test_json_that_is_no_answer_is_a_typed_error(server: WireServer, ask: Asking, body: bytes) -> None:
+    server.play(answer(200, body))
+    with pytest.raises((InvalidResponseError, TruncatedStreamError), match="openai"):
+        ask(local(server), "Hi")
 
 
 # Streams that break

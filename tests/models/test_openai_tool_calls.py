@@ -38,7 +38,7 @@ def delta(finish_reason: str | None = None, **fields: Any) -> dict[str, Any]:
     return {"id": "c", "model": "m", "choices": [{"index": 0, "delta": fields, "finish_reason": finish_reason}]}
 
 
-def part(index: int | None = None, id: str | None = None, **function: Any) -> dict[str, Any]:  # noqa: A002 the wire's name
+def part(index: int | str | None = None, id: str | None = None, **function: Any) -> dict[str, Any]:  # noqa: A002 the wire's name
     """One tool call delta; what is None is not in it."""
     fields = {"index": index, "id": id, "function": function}
     return delta(tool_calls=[{key: value for key, value in fields.items() if value is not None}])
@@ -130,7 +130,46 @@ TOOL_CALL_STREAMS = {
     "no arguments": ([part(0, "a", name="now", arguments="")], [call("now", {}, "a")]),
     "the elder function_call": (
         [delta(function_call={"name": "get", "arguments": '{"city":'}), delta(function_call={"arguments": '"Paris"}'})],
-        [A],
+        [{**A, "id": None}],
+    ),
+    "one id for all calls": (
+        [
+            part(0, "a", name="get", arguments=""),
+            part(0, "a", arguments='{"city":"Paris"}'),
+            part(1, "a", name="add", arguments=""),
+            part(1, "a", arguments='{"x":'),
+            part(1, "a", arguments="1}"),
+        ],
+        [A, {**B, "id": None}],
+    ),
+    "one id for all calls, each in one piece": (
+        [
+            part(0, "a", name="get", arguments='{"city":"Paris"}'),
+            part(1, "a", name="get", arguments='{"city":"Paris"}'),
+        ],
+        [A, {**A, "id": None}],
+    ),
+    "one id for all calls, interleaved": (
+        [
+            part(0, "a", name="get", arguments='{"city'),
+            part(1, "a", name="get", arguments='{"city'),
+            part(0, "a", name="get", arguments='":"Paris"}'),
+            part(1, "a", arguments='":"Paris"}'),
+        ],
+        [A, {**A, "id": None}],
+    ),
+    "the index as a text": (
+        [
+            part("0", "a", name="get", arguments='{"city'),
+            part("1", "b", name="add", arguments='{"x"'),
+            part("0", arguments='":"Paris"}'),
+            part("1", arguments=":1}"),
+        ],
+        [A, B],
+    ),
+    "a character cut in half": (
+        [part(0, "a", name="get", arguments='{"city":"\ud83d'), part(0, arguments='\ude00"}')],
+        [call("get", {"city": "😀"}, "a")],
     ),
     "raw newline in a string": (
         [part(0, "a", name="get", arguments='{"city":"Pa\nris"}')],
@@ -146,8 +185,9 @@ def test_tool_calls_are_put_together_however_a_server_cuts_them(case: str) -> No
     message = total(chunks)
     ids = [one["id"] for one in message.tool_calls]
     assert all(ids)
-    if "function_call" in case:
-        expected = [{**one, "id": ids[0]} for one in expected]
+    assert len(set(ids)) == len(ids)
+    # Without an id: one of ours, whatever it is.
+    expected = [{**one, "id": one["id"] or id_} for one, id_ in zip(expected, ids, strict=True)]
     assert message.tool_calls == expected
     assert message.invalid_tool_calls == []
     assert all(type(one["index"]) is int for chunk in chunks for one in chunk.tool_call_chunks)
@@ -172,6 +212,9 @@ BROKEN = {
     "a bracket too many": ('{"city":"Paris"}]', "not valid JSON"),
     "a list in an object": ('{"a":[1', "not valid JSON"),
     "nothing but a brace": ("{", "not valid JSON"),
+    "no number": ('{"x": NaN}', "not valid JSON"),
+    "a number without end": ('{"x": 1e999}', "not valid JSON"),
+    "half of a character": ('{"city": "\\ud83d"}', "half of a surrogate pair"),
 }
 
 
@@ -268,7 +311,8 @@ def test_a_delta_that_adds_nothing_is_no_chunk() -> None:
     assert [bool(chunk.tool_call_chunks) for chunk in chunks] == [True, False]
 
 
-def test_calls_without_ids_get_ids_of_their_own() -> None:
+def test_calls_without_ids_and_with_one_id_get_ids_of_their_own() -> None:
     raw = {"function": {"name": "get", "arguments": "{}"}}
-    message = read_answer({"choices": [{"message": {"tool_calls": [raw, raw]}}]}, ASKED)
-    assert len({one["id"] for one in message.tool_calls} | {None}) == 3
+    for calls in ([raw, raw], [{**raw, "id": "a"}, {**raw, "id": "a"}]):
+        message = read_answer({"choices": [{"message": {"tool_calls": calls}}]}, ASKED)
+        assert len({one["id"] for one in message.tool_calls} | {None}) == 3

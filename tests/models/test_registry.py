@@ -1,7 +1,9 @@
 """From a name to a chat model, fixed or chosen by the config of a run."""
 
 import asyncio
+import copy
 import importlib.metadata
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.models import BaseChatModel, init_chat_model
 from agentgraph.models import registry as registry_module
 from agentgraph.models.openai import ChatOpenAI
-from agentgraph.models.registry import INTEGRATIONS, PROVIDERS, Integration, Provider
+from agentgraph.models.registry import INTEGRATIONS, PROVIDERS, Integration, Provider, split_model
 from tests.models.openai_asking import WAYS, Asking
 from tests.models.openai_peer import KEY, OpenAIPeer
 
@@ -80,6 +82,18 @@ def test_a_compatible_provider_has_its_own_server_and_key(monkeypatch: pytest.Mo
     assert (built.provider, built.base_url) == ("deepseek", "https://api.deepseek.com/v1")
     assert built.api_key is not None
     assert built.api_key.get_secret_value() == "sk-deepseek"
+
+
+def test_a_provider_of_a_package_is_sent_its_own_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    row = Provider("acme", "agentgraph.models.openai:ChatOpenAI", ("ACME_API_KEY",))
+    model = row.build("m", {"base_url": "https://llm.acme.test"})
+    assert isinstance(model, ChatOpenAI)
+    assert (model.api_key, model.provider, model.key_variables) == (None, "acme", ("ACME_API_KEY",))
+
+
+def test_space_around_a_name_is_no_part_of_it() -> None:
+    assert split_model(" OpenAI : gpt-4o ", None) == ("openai", "gpt-4o")
 
 
 @pytest.mark.parametrize("name", ["opnai:gpt-4o", "gpt-4o"])
@@ -211,6 +225,27 @@ def test_with_config_of_settings_alone_changes_only_the_model(peer: OpenAIPeer) 
     model = init_chat_model(base_url=peer.url, api_key=KEY).with_config({"configurable": {"model": "openai:gpt-4o"}})
     assert model._steps == ()
     assert model.invoke("Hi").content == "Hello, you said: Hi"
+
+
+def test_a_pickled_one_holds_no_key_and_a_copy_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-environment")
+    settings: dict[str, Any] = {
+        "base_url": "http://me:hunter2@host/v1",
+        "default_headers": {"x-tenant": "acme-7"},
+        "max_tokens": 9,
+    }
+    model = init_chat_model("openai:m", configurable_fields=("model",), api_key=KEY, **settings)
+    assert model.max_tokens == 9
+    stored = pickle.dumps(model)
+    assert [secret for secret in (KEY, "hunter2", "acme-7") if secret.encode() in stored] == []
+    loaded = pickle.loads(stored)  # noqa: S301 our own
+    assert (loaded.api_key.get_secret_value(), loaded.base_url, loaded.max_tokens) == (
+        "sk-of-environment",
+        "http://host/v1",
+        9,
+    )
+    for other in (copy.copy(model), copy.deepcopy(model)):
+        assert other.api_key.get_secret_value() == KEY
 
 
 def test_a_run_that_names_no_model_is_told_where_to_name_it() -> None:

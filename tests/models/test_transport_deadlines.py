@@ -35,6 +35,11 @@ def _only(**limits: float) -> Timeouts:
         (streamed(Repeat(PING)), _only(first_event=SHORT), r"within 0.15 s \(first_event\)"),
         (streamed(FIRST, Hold()), _only(between_events=SHORT), r"within 0.15 s \(between_events\)"),
         (streamed(FIRST, Repeat(PING)), _only(between_events=SHORT), r"within 0.15 s \(between_events\)"),
+        (
+            streamed(FIRST, Repeat(b"event: heartbeat\ndata: {}\n\n")),
+            _only(between_events=SHORT),
+            r"\(between_events\)",
+        ),
         (streamed(FIRST, Repeat(b":\n", times=5), Hold()), _only(between_events=SHORT), r"\(between_events\)"),
         ([UNFRAMED, FIRST, Hold()], _only(between_events=SHORT), r"\(between_events\)"),
         ([UNFRAMED, Hold()], _only(first_event=SHORT), r"\(first_event\)"),
@@ -96,6 +101,16 @@ def test_the_limit_between_events_starts_anew_with_each_event(
     assert len(stream(connect(timeouts=_only(between_events=0.4)))) == 5
 
 
+def test_the_limit_of_the_first_event_does_not_hold_for_the_others(
+    server: WireServer, connect: Connect, stream: Streaming
+) -> None:
+    server.play(streamed(FIRST, Pause(SHORT * 3), b"data: 2\n\n"))
+
+    events = stream(connect(timeouts=_only(first_event=SHORT), max_retries=0))
+
+    assert [event.data for event in events] == ["1", "2"]
+
+
 def test_time_that_the_reader_takes_between_two_events_is_not_the_servers(server: WireServer, connect: Connect) -> None:
     server.play(streamed(FIRST, Pause(0.6), FIRST))
     events = connect(timeouts=_only(between_events=0.3)).stream("chat/completions", {})
@@ -119,6 +134,18 @@ def test_a_limit_that_is_none_is_refused(connect: Connect, given: float) -> None
         connect(timeouts=given)
     with pytest.raises(ConfigurationError, match="The limit 'read' is"):
         Timeouts(read=given)
+
+
+@pytest.mark.parametrize("given", [float("inf"), 1e12])
+def test_a_limit_that_no_clock_can_count_is_none(
+    server: WireServer, connect: Connect, ask: Asking, given: float
+) -> None:
+    server.play(streamed(FIRST, b"data: [DONE]\n\n"))
+
+    ask(connect(timeouts=given))
+    ask(connect(timeouts=Timeouts(connect=given, read=given, first_event=given, total=given)))
+
+    assert Timeouts.of(given).read is None
 
 
 def test_one_number_stands_for_the_limits_of_silence() -> None:
