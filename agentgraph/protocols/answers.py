@@ -1,15 +1,17 @@
 """From what the wrapped model says, whole or in chunks, to the message that its caller sees."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
 
+from agentgraph.errors import TruncatedStreamError
 from agentgraph.protocols.reading import Delta, TurnReader
 
-__all__ = ["answer_chunks", "explained", "last_chunk", "whole_answer"]
+__all__ = ["answer_chunks", "explained", "last_chunk", "told_as_read", "whole_answer"]
 
 _UNREADABLE = "unreadable_tool_calls"
 
@@ -58,6 +60,19 @@ def last_chunk(reader: TurnReader) -> ChatGenerationChunk:
     message = _message(delta, {"reasoning_content": delta.reasoning} if delta.reasoning else {})
     message.chunk_position = "last"
     return ChatGenerationChunk(message=message)
+
+
+@contextmanager
+def told_as_read(reader: TurnReader | None) -> Iterator[None]:
+    """Have an error that holds what came of an answer hold it as it was read, not in the protocol's own words."""
+    try:
+        yield
+    except TruncatedStreamError as error:
+        if reader is not None and error.partial is not None:
+            reader.close()
+            parsed = reader.parsed
+            error.partial = AIMessageChunk(content=parsed.text, tool_calls=parsed.calls, id=error.partial.id)
+        raise
 
 
 def _message(delta: Delta, extras: dict[str, Any]) -> AIMessageChunk:

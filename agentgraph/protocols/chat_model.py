@@ -23,7 +23,7 @@ from langchain_core.tracers.context import _configure_hooks
 from pydantic import Field, PrivateAttr
 
 from agentgraph.errors import BadRequestError, ConfigurationError, ContentFilterError, ContextOverflowError
-from agentgraph.protocols.answers import answer_chunks, explained, last_chunk, whole_answer
+from agentgraph.protocols.answers import answer_chunks, explained, last_chunk, told_as_read, whole_answer
 from agentgraph.protocols.base import TextProtocol, ToolOffer, ToolSpec
 from agentgraph.protocols.examples import example_dialogues
 from agentgraph.protocols.reading import TurnReader, new_call_id
@@ -203,7 +203,7 @@ class ProtocolChatModel(BaseChatModel):
             return _Request(self._plain(messages), {**({"stop": stop} if stop else {}), **kwargs})
         self._check_settings(kwargs)
         settings = {**bound.settings, **kwargs}
-        stops = [*(stop or ()), *settings.pop("stop", ())]
+        stops = [*_words(stop), *_words(settings.pop("stop", None))]
         constraints = {name: settings.pop(name) for name in _CONSTRAINTS if name in settings}
         return _Request(
             messages=self._prompted(messages, bound),
@@ -275,7 +275,7 @@ class ProtocolChatModel(BaseChatModel):
                 stream = self.model.stream(request.messages, _QUIET, **request.kwargs)
                 first = next(stream, None)
                 self._server.takes_constraints = False
-        with closing(cast("Any", stream)):
+        with told_as_read(request.reader), closing(cast("Any", stream)):
             for chunk in chain([first] if first is not None else [], stream):
                 yield from answer_chunks(chunk, request.reader)
         if request.reader is not None:
@@ -298,12 +298,13 @@ class ProtocolChatModel(BaseChatModel):
                 stream = self.model.astream(request.messages, _QUIET, **request.kwargs)
                 first = await anext(stream, None)
                 self._server.takes_constraints = False
-        async with aclosing(cast("Any", stream)):
-            for piece in answer_chunks(first, request.reader) if first is not None else ():
-                yield piece
-            async for chunk in stream:
-                for piece in answer_chunks(chunk, request.reader):
+        with told_as_read(request.reader):
+            async with aclosing(cast("Any", stream)):
+                for piece in answer_chunks(first, request.reader) if first is not None else ():
                     yield piece
+                async for chunk in stream:
+                    for piece in answer_chunks(chunk, request.reader):
+                        yield piece
         if request.reader is not None:
             yield last_chunk(request.reader)
 
@@ -346,6 +347,10 @@ class ProtocolChatModel(BaseChatModel):
     def _identifying_params(self) -> Mapping[str, Any]:
         wrapped = self._chat_model._llm_type if self._chat_model else type(self.model).__name__  # noqa: SLF001 -- as above
         return {"protocol": self.protocol.name, "model": wrapped}
+
+
+def _words(stop: str | Sequence[str] | None) -> Sequence[str]:
+    return (stop,) if isinstance(stop, str) else stop or ()
 
 
 def _is_of_a_call(message: BaseMessage) -> bool:

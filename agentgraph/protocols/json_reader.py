@@ -1,8 +1,8 @@
 """Reads a turn of the JSON protocol as it comes.
 
-What is forgiven: prose and code fences around, `name` and `arguments` for `tool` and `args`, a call wrapped in
-`function`, arguments as a string of JSON, bare line breaks in strings, missing outer braces, several objects in a
-row. What is not: a call whose arguments are broken is never completed or emptied.
+What is forgiven: prose, code fences and marks of chat templates around, `name` and `arguments` for `tool` and `args`,
+a call wrapped in `function`, arguments as a string of JSON, bare line breaks in strings, missing outer braces, several
+objects in a row. What is not: a call whose arguments are broken is never completed or emptied.
 """
 
 import re
@@ -16,13 +16,22 @@ from agentgraph.protocols.json_scanner import JSONScanner, Steps, UnreadableErro
 __all__ = ["JSONTurnParser"]
 
 _SPACES = re.compile(r"\s+")
-_PROSE = re.compile(r"[^\s`{\[]+")
+_PROSE = re.compile(r"[^\s`{\[<]+")
 _FENCE = re.compile(r"`+")
 _WORD = re.compile(r"\w+")
 _SEPARATORS = re.compile(r"[\s,;\[\]}]+")
 _LOOSE_KEY = re.compile(r"[^\s:,{}\[\]]+")
 _CALL_BEGINS = re.compile(r"\{\s*\W?(tool|tool_calls?|calls|args|arguments|function)\W?\s*:")
 _ANSWER_BEGINS = re.compile(r"\{\s*\W?final\W?\s*:?")
+
+# Results are for the tools to give. A model that writes one makes it up, and no user is to read it as found.
+_RESULT_BEGINS = re.compile(r'\{\s*"(?:result_of|error_of)"\s*:')
+# An object that was cut before its first key was told.
+_CUT_OFF = re.compile(r'\{\s*(?:"(\w*)"?\s*)?\Z')
+_KEYS = ("tool", "tool_calls", "name", "calls", "args", "arguments", "function", "final")
+
+# What chat templates put around calls and behind a turn; models write them out of habit, and servers let them through.
+_MARKS = ("<tool_call>", "</tool_call>", "<|tool_call|>", "<|python_tag|>", "<|im_end|>", "<|eot_id|>", "[TOOL_CALLS]")
 
 _DEPTH = 4  # calls within calls: more is a trap, not a call
 
@@ -96,8 +105,10 @@ class JSONTurnParser(StreamParser):
                     return kind
             elif char == "`":
                 self._held += [(yield from self._scan.run(_FENCE)), (yield from self._scan.run(_WORD))]
-            elif char == "[" or char.isspace():
-                self._held.append(self._scan.take(_SPACES) or self._scan.take())
+            elif char in "<[":
+                yield from self._mark_or_prose()
+            elif char.isspace():
+                self._held.append(self._scan.take(_SPACES))
             else:
                 self._say(self._scan.take(_PROSE))
         self._held = ["".join(self._held).rstrip()]
@@ -112,9 +123,28 @@ class JSONTurnParser(StreamParser):
             if char == "`":
                 yield from self._scan.run(_FENCE)
                 yield from self._scan.run(_WORD)
+            elif char in "<[":
+                if (yield from self._mark()) not in {"[", *_MARKS}:
+                    break
             elif not self._scan.take(_SEPARATORS):
                 break
         return None
+
+    def _mark_or_prose(self) -> Steps:
+        mark = yield from self._mark()
+        if mark == "[" or mark in _MARKS:
+            self._held.append(mark)
+        else:
+            self._say(mark)
+
+    def _mark(self) -> Generator[None, None, str]:
+        """Take a mark of a chat template, or as much as could have been the beginning of one."""
+        taken = self._scan.take()
+        while char := (yield from self._scan.peek()):
+            if not any(mark.startswith(taken + char) for mark in _MARKS):
+                break
+            taken += self._scan.take()
+        return taken
 
     def _say(self, text: str) -> None:
         text = "".join(self._held) + text
@@ -155,7 +185,10 @@ class JSONTurnParser(StreamParser):
                 self._events.append(CallEnd(error))
             return "answer" if draft.state == "answered" else "call"
         raw = "".join(self._scan.raw or ())
-        if not (draft.has_args or _CALL_BEGINS.match(raw) or (draft.name and self._scan.exhausted)):
+        cut = self._scan.exhausted and (bool(draft.name) or self._is_cut_off(raw))
+        made_up = not self._called and _RESULT_BEGINS.match(raw) is not None
+        error = "it is a result, which only a tool can give." if made_up else error
+        if not (draft.has_args or _CALL_BEGINS.match(raw) or cut or made_up):
             return "answer" if _ANSWER_BEGINS.match(raw) else None
         self._events.append(CallStart(draft.name or ""))
         if error or draft.name is None:
@@ -163,6 +196,11 @@ class JSONTurnParser(StreamParser):
             error = error or "it names no tool."
         self._events.append(CallEnd(error or None))
         return "call"
+
+    def _is_cut_off(self, raw: str) -> bool:
+        """Whether the whole answer is the first letters of an object, which are nothing for a user to see."""
+        found = None if self._spoke else _CUT_OFF.match(raw)
+        return found is not None and any(key.startswith(found[1] or "") and found[1] != "final" for key in _KEYS)
 
     def _members(self, draft: _Draft) -> Steps:
         yield from self._scan.expect("{")

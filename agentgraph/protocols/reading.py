@@ -14,6 +14,7 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.messages.tool import tool_call_chunk as call_chunk
 
 from agentgraph.errors import ConfigurationError
+from agentgraph.models.json_text import parse_sendable
 from agentgraph.protocols.base import (
     CallArguments,
     CallStart,
@@ -223,10 +224,7 @@ class TurnReader:
 def read_arguments(text: str) -> tuple[dict[str, Any] | None, str | None]:
     """Read the JSON text of a call's arguments; return (arguments, None) or (None, what is wrong)."""
     try:
-        # Not strict: models put bare line breaks into strings, and there is one way only to read them.
-        value = json.loads(text, strict=False, parse_constant=_refuse_constant)
-        # A lone surrogate can be neither sent nor saved.
-        json.dumps(value, ensure_ascii=False).encode()
+        value = parse_sendable(text)
     except UnicodeEncodeError:
         return None, "its arguments hold half of a surrogate pair."
     except json.JSONDecodeError as error:
@@ -236,11 +234,6 @@ def read_arguments(text: str) -> tuple[dict[str, Any] | None, str | None]:
     if not isinstance(value, dict):
         return None, f"its arguments are a JSON {type(value).__name__}, not an object."
     return value, None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    message = f"{name} is no JSON"
-    raise ValueError(message)
 
 
 def _break_off(text: str) -> str:

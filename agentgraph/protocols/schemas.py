@@ -126,12 +126,12 @@ def signature(tool: ToolSpec) -> str:
     properties = schema.get("properties")
     described = properties.items() if isinstance(properties, Mapping) else ()
     notes = [
-        f"    {name}: {_one_line(value['description'])}"
+        f"    {_one_line(name)}: {_one_line(value['description'])}"
         for name, value in described
         if isinstance(value, Mapping) and value.get("description")
     ]
     about = f": {_one_line(tool.description)}" if tool.description else ""
-    return "\n".join([f"- {tool.name}({_members(schema)}){about}", *notes])
+    return "\n".join([f"- {_one_line(tool.name)}({_members(schema)}){about}", *notes])
 
 
 def _one_line(text: object) -> str:
@@ -145,7 +145,7 @@ def _members(schema: Mapping[str, Any]) -> str:
     listed = schema.get("required")
     required = listed if isinstance(listed, list) else []
     return ", ".join(
-        f"{name}{'' if name in required else '?'}: {notation(value)}" for name, value in properties.items()
+        f"{_one_line(name)}{'' if name in required else '?'}: {notation(value)}" for name, value in properties.items()
     )
 
 
@@ -166,9 +166,9 @@ def notation(schema: Any) -> str:
         return " | ".join(dict.fromkeys(notation(branch) for branch in branches))
     kind = schema.get("type", "any")
     if isinstance(kind, list):
-        return " | ".join(str(name) for name in kind)
+        return " | ".join(map(_one_line, kind))
     if kind == "array":
         inner = notation(schema.get("items"))
         return f"({inner})[]" if "|" in inner else f"{inner}[]"
     members = _members(schema) if kind == "object" else ""
-    return f"{{{members}}}" if members else str(kind)
+    return f"{{{members}}}" if members else _one_line(kind)

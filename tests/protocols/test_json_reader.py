@@ -53,6 +53,24 @@ WEATHER = ("weather", {"city": "Oslo"})
 ADD = ("add", {"a": 1, "b": 2})
 
 READ = {
+    "marks of a chat template": (
+        """<tool_call>
+{"name": "weather", "arguments": {"city": "Oslo"}}
+</tool_call>
+<tool_call>
+{"name": "add", "arguments": {"a": 1, "b": 2}}
+</tool_call><|im_end|>""",
+        Parsed("", calls(WEATHER, ADD), []),
+    ),
+    "a mark before a list": (
+        'So: [TOOL_CALLS][{"name": "add", "arguments": {"a": 1, "b": 2}}]',
+        Parsed("So:", calls(ADD), []),
+    ),
+    "a result that the model made up behind a mark": (
+        '<tool_call>{"tool": "add", "args": {"a": 1, "b": 2}}</tool_call><|im_start|>{"tool": "weather", "args": {}}',
+        Parsed("", calls(ADD), []),
+    ),
+    "prose with marks": ("1 < 2, [T and <tool_call> too", Parsed("1 < 2, [T and <tool_call> too", [], [])),
     "a call": ('{"tool": "weather", "args": {"city": "Oslo"}}', Parsed("", calls(WEATHER), [])),
     "an answer": ('{"final": "It is cold."}', Parsed("It is cold.", [], [])),
     "an empty text": ("", Parsed("", [], [])),
@@ -140,6 +158,13 @@ READ = {
 }  # fmt: skip
 
 BROKEN = {
+    "a result that no tool gave": (
+        '{"result_of": "add", "text": "3"} So it is 3.',
+        broken("", '{"result_of": "add", "text": "3"}', "it is a result, which only a tool can give."),
+    ),
+    "a brace": ("{", broken("", "{", "the text ends too early.")),
+    "half a key": ('{"to', broken("", '{"to', "the text ends too early.")),
+    "half the key of an answer": ('{ "fin', broken("", '{ "fin', "the text ends too early.")),
     "cut in a string": (
         '{"tool": "weather", "args": {"city": "Os',
         broken("weather", '{"city": "Os', "the text ends inside a string."),
@@ -236,7 +261,8 @@ def test_any_cut_reads_like_the_whole(text: str, data: st.DataObject) -> None:
 NOISE = st.lists(
     st.sampled_from(
         [
-            *'{}[]":,` \n\\x1é\u2028',
+            *'{}[]":,` \n\\x1é\u2028<',
+            *("<tool_call>", "</tool_call>", "[TOOL", "_CALLS]", "<|im_end|>"),
             *("```json\n", "\\u", "\\ud83d", "<think>", "</think>", "null"),
             *('"tool"', '"name"', '"args"', '"final"', '"calls"', '"function"'),
         ]
@@ -313,7 +339,8 @@ def lines_run(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "unit", ["{", "[{", '{"tool": ', '{"a": "', '{"function":', "```json\n{", "` [ ", '{"calls":[', "x {y} "]
+    "unit",
+    ["{", "[{", '{"tool": ', '{"a": "', '{"function":', "```json\n{", "` [ ", "<tool_call", '{"calls":[', "x {y} "],
 )
 def test_the_work_grows_with_the_length_of_the_text(unit: str) -> None:
     size = 4000 // len(unit)

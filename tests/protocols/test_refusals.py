@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langgraph.errors import GraphInterrupt
 
-from agentgraph.errors import BadRequestError, ContextOverflowError, RateLimitError
+from agentgraph.errors import BadRequestError, ContextOverflowError, RateLimitError, TruncatedStreamError
 from agentgraph.protocols import ProtocolChatModel
 from agentgraph.testing import FunctionModel, ScriptedModel
 
@@ -95,3 +95,18 @@ def test_a_stream_that_breaks_off_is_not_begun_again() -> None:
     with pytest.raises(RefusalError):
         list(stream)
     assert len(inner.requests) == 1
+
+
+@pytest.mark.parametrize("streaming", ["stream", "astream"])
+async def test_what_came_before_a_break_is_told_as_it_was_read(streaming: str) -> None:
+    def pieces(messages: list[BaseMessage], settings: dict[str, Any]) -> Iterator[str]:
+        yield from ('So: {"calls": [', CALL, ', {"tool": "add", "args": {"a": 3')
+        raise TruncatedStreamError("broken off", partial=AIMessageChunk(content="raw"))
+
+    model = speaking(FunctionModel(lambda messages, settings: "", stream=pieces))
+    with pytest.raises(TruncatedStreamError) as caught:
+        list(model.stream("x")) if streaming == "stream" else [chunk async for chunk in model.astream("x")]
+
+    partial = caught.value.partial
+    assert (partial.content, [call["args"] for call in partial.tool_calls]) == ("So:", [{"a": 1, "b": 2}])
+    assert partial.invalid_tool_calls == []
