@@ -27,8 +27,8 @@ try:
 except ImportError:
     if __name__ != "__main__":
         raise
-    from agentgraph.cli import MISSING_EXTRA, ExitCode
-    from agentgraph.cli.exits import explain
+    from agentgraph.cli import MISSING_EXTRA
+    from agentgraph.cli.exits import ExitCode, explain
 
     explain(MISSING_EXTRA)
     sys.exit(ExitCode.MISSING)
@@ -37,7 +37,9 @@ from agentgraph.agent import create_agent
 from agentgraph.cli.chat import play
 from agentgraph.cli.conversation import Conversation
 from agentgraph.cli.events import Done, Event, Text, ToolAnswered, ToolCalled
+from agentgraph.cli.exits import ExitCode, explain
 from agentgraph.cli.screen import Transcript
+from agentgraph.cli.streams import drop_output, prepare_streams
 from agentgraph.errors import AgentGraphError
 from agentgraph.models import init_chat_model
 
@@ -236,6 +238,9 @@ def demonstrate(
 
     Returns:
         What became of each question, in their order.
+
+    Raises:
+        KeyboardInterrupt: a question was cancelled.
     """
     tools = repository_tools(root)
     agent = create_agent(model, tools, system_prompt=SYSTEM_PROMPT, tool_protocol=protocol)
@@ -248,7 +253,9 @@ def demonstrate(
             screen = _Witness(out)
             started = time.monotonic()
             conversation = Conversation(agent, f"question-{number}")
-            play(runner, conversation, conversation.say(question.text), screen)
+            if play(runner, conversation, conversation.say(question.text), screen).status == "cancelled":
+                # Who has had enough of one question does not wait for the others.
+                raise KeyboardInterrupt
             outcomes.append(screen.outcome(question, time.monotonic() - started))
     return outcomes
 
@@ -267,10 +274,22 @@ def _measured(outcomes: Sequence[Outcome]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; the process's exit code is returned: 1 when a run failed."""
+    """Run the demo; the process's exit code is returned: 1 when a run failed, 130 when it was cancelled."""
+    prepare_streams()
     parser = argparse.ArgumentParser(prog="python -m agentgraph.demo", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("--model", default=LOCAL_MODEL, help="provider:name (default: %(default)s)")
     chosen: str = parser.parse_args(arguments).model
+    try:
+        return _show(chosen)
+    except KeyboardInterrupt:
+        return ExitCode.CANCELLED
+    except OSError as error:
+        drop_output()
+        explain(f"{type(error).__name__}: {error}")
+        return ExitCode.FAILED
+
+
+def _show(chosen: str) -> int:
     is_local = chosen.startswith("local:")
     console = Console(highlight=False, markup=False)
     try:

@@ -1,6 +1,8 @@
 """Agents of a user, for the tests of the command line: each test finds a copy of this file in its working directory."""
 
 import asyncio
+import subprocess
+import sys
 from typing import Any, TypedDict
 
 from langchain_core.messages import UsageMetadata
@@ -27,6 +29,13 @@ class SyncOnlySaver(InMemorySaver):
 
     async def aput_writes(self, *args: Any) -> None:
         raise NotImplementedError
+
+
+class BrokenSaver(InMemorySaver):
+    """As a database that is gone."""
+
+    async def aget_tuple(self, config: Any) -> Any:
+        raise OSError("the disk is gone")
 
 
 class Weather(BaseModel):
@@ -57,6 +66,18 @@ def delete(name: str) -> str:
     """Delete something, after an approval."""
     decision = interrupt({"type": "tool_approval", "name": "delete", "args": {"name": name}})
     return f"deleted {name}" if decision["type"] == "approve" else f"kept {name}: {decision['message']}"
+
+
+def printed() -> str:
+    """Say something on standard output, also by a child."""
+    print('{"type": "done"}', flush=True)  # noqa: T201  what a tool of a user's may do
+    subprocess.run([sys.executable, "-c", "print('from a child process')"], check=True)
+    return "done"
+
+
+def leave() -> str:
+    """Leave the process."""
+    sys.exit(3)
 
 
 async def slow(city: str) -> str:
@@ -104,6 +125,36 @@ def asking() -> Any:
 
 def deleting(**settings: Any) -> Any:
     return create_agent(model(tool_call("delete", name="x.txt"), "Well."), [delete], **settings)
+
+
+def asking_twice() -> Any:
+    calls = [tool_call("ask", question="Which city?"), tool_call("ask", question="Which day?")]
+    return create_agent(model(calls, "Thanks."), [ask])
+
+
+def printing() -> Any:
+    print("made")  # noqa: T201  what a module of a user's may do
+    return create_agent(model(tool_call("printed"), "Printed."), [printed])
+
+
+def leaving() -> Any:
+    return create_agent(model(tool_call("leave"), "Still here."), [leave])
+
+
+def plain() -> Any:
+    return create_agent(model("Hello."))
+
+
+def foreign() -> Any:
+    return create_agent(model("caf\u00e9 \u6771 \ud800 \x1b[31m [red]"))
+
+
+def unreadable() -> Any:
+    return create_agent(model("Hello."), checkpointer=BrokenSaver())
+
+
+def failing_silently() -> Any:
+    return create_agent(model(RuntimeError()))
 
 
 def slow_agent() -> Any:

@@ -152,6 +152,27 @@ def test_a_wrong_target_is_code_2_and_an_event_for_programs(command: Command) ->
     assert events(out) == [{"type": "error", "error": "usage", "message": message}]
 
 
+@pytest.mark.parametrize("message", ["", " \n"])
+def test_an_empty_message_is_not_sent(command: Command, message: str) -> None:
+    said = "the message is empty; nothing was sent to the model"
+    assert command("run", "chat_agents:agent", message) == (2, "", f"agentgraph: {said}\n")
+    code, out, _ = command("run", "chat_agents:agent", "-", "--json", typed=message)
+    assert (code, events(out)) == (2, [{"type": "error", "error": "usage", "message": said}])
+
+
+@pytest.mark.parametrize("words", [("run", "hi"), ("chat",)], ids=["run", "chat"])
+def test_a_thread_that_cannot_be_read_is_one_line_and_code_1(command: Command, words: tuple[str, ...]) -> None:
+    verb, *message = words
+    said = "the thread cannot be read: OSError: the disk is gone"
+    code, out, err = command(verb, "chat_agents:unreadable", *message, "--json")
+    assert (code, err) == (1, f"agentgraph: {said}\n")
+    assert events(out) == [{"type": "error", "error": "failed", "message": said}]
+
+
+def test_an_error_without_a_text_is_its_type(command: Command) -> None:
+    assert command("run", "chat_agents:failing_silently", "hi") == (1, "", "error: RuntimeError\n")
+
+
 def test_a_graph_without_messages_is_refused(command: Command) -> None:
     code, out, err = command("run", "chat_agents:no_messages", "hi")
     assert (code, out) == (2, "")
@@ -204,6 +225,15 @@ def test_an_approval_is_given_with_a_slash_command(command: Command, decision: s
     assert out.splitlines()[2:] == [f"← delete: {result}", "Well."]
 
 
+def test_several_questions_are_answered_by_a_list_in_their_order(command: Command) -> None:
+    code, out, _ = command("chat", "chat_agents:asking_twice", "--json", typed='hi\n/resume ["first", "second"]\n')
+    found = events(out)
+    asked = [event["value"] for event in found if event["type"] == "interrupt"]
+    calls = {event["id"]: event["args"]["question"] for event in found if event["type"] == "tool_call"}
+    answered = {calls[event["id"]]: event["content"] for event in found if event["type"] == "tool_result"}
+    assert (code, answered) == (0, {asked[0]: "first", asked[1]: "second"})
+
+
 def test_a_pipe_that_does_not_decide_ends_with_code_4_and_runs_nothing(command: Command) -> None:
     code, out, _ = command("chat", "chat_agents:deleting", typed="hi\nsomething else\n")
     assert code == 4
@@ -225,6 +255,10 @@ def test_a_pipe_that_ends_during_a_pause_ends_with_code_4(command: Command) -> N
         ("agent", "/approve", "/approve: the agent is not paused"),
         ("asking", "hi\n/approve", "/approve: the question is not about tool calls; answer with /resume JSON"),
         ("asking", "hi\n/resume {", "/resume: Expecting property name enclosed in double quotes: line 1 column 2"),
+        ("agent", "/EXTI", "there is no command /EXTI; did you mean /exit?"),
+        ("agent", "/exit now", "/exit takes nothing after it; write /exit alone to leave"),
+        ("agent", "/q it", "/q takes nothing after it; write /q alone to leave"),
+        ("asking_twice", "hi\nRome", "the agent is paused; answer its 2 questions in their order with /resume [JSON"),
     ],
 )
 def test_a_slash_command_out_of_place_gets_a_hint(command: Command, agent: str, typed: str, said: str) -> None:

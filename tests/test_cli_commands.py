@@ -122,8 +122,15 @@ def test_a_program_that_fails_leaves_the_older_picture(command: Command, here: P
         ("no/g.mmd", "cannot write 'no/g.mmd': there is no directory 'no'"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_wrong_usage(command: Command, output: str, said: str) -> None:
+def test_an_output_that_is_named_wrongly_is_wrong_usage(command: Command, output: str, said: str) -> None:
     assert command("graph", "drawn_agents:agent", "--output", output) == (2, "", f"agentgraph: {said}\n")
+
+
+def test_an_output_that_cannot_be_written_is_one_line_and_code_1(command: Command, here: Path) -> None:
+    (here / "g.mmd").mkdir()
+    code, out, err = command("graph", "drawn_agents:agent", "--output", "g.mmd")
+    assert (code, out) == (1, "")
+    assert err.startswith("agentgraph: cannot write 'g.mmd': ")
 
 
 class State(TypedDict):
@@ -219,3 +226,19 @@ def test_a_missing_extra_is_one_line_and_code_3(missing: str) -> None:
 
 def test_the_version_is_the_installed_one(command: Command) -> None:
     assert command("--version") == (0, "agentgraph 0.1.0\n", "")
+
+
+def test_ctrl_c_while_libraries_are_loaded_is_code_130(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    def interrupted(_: str) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agentgraph.cli._is_importable", interrupted)
+    assert command("--version") == (130, "", "")
+
+
+@pytest.mark.parametrize("module", ["agentgraph", "agentgraph.cli"])
+def test_the_module_is_the_command(module: str) -> None:
+    done = subprocess.run(  # noqa: S603  the command is this package's own
+        [sys.executable, "-P", "-m", module, "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "agentgraph 0.1.0\n"

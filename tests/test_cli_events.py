@@ -205,6 +205,58 @@ FREE = Paused("i3", "which city?")
 BREAKPOINT = Paused("", "the graph stops here")
 
 
+class Shy:
+    """An object that cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("not now")
+
+
+CIRCLE: dict[str, Any] = {"x": 1}
+CIRCLE["again"] = CIRCLE
+WELL: list[Any] = []
+for _ in range(5000):
+    WELL = [WELL]
+
+
+def refused(constant: str) -> None:
+    raise ValueError(constant)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ({"x": float("nan"), "y": (float("inf"), 1.5)}, {"x": "nan", "y": ["inf", 1.5]}),
+        ({"\ud800": "\ud800"}, {"\ud800": "\ud800"}),
+        ({1: b"\xff", "x": {2}, "y": float("nan")}, {"1": r"b'\xff'", "x": "{2}", "y": "nan"}),
+        ([10**5000, True, None, 3], ["<int>", True, None, 3]),
+        ({"x": Shy()}, {"x": "<Shy>"}),
+        ({"x": "[red]\x1b[31m\x00\u2028\r\n"}, {"x": "[red]\x1b[31m\x00\u2028\r\n"}),
+        (CIRCLE, {"x": 1, "again": "{'x': 1, 'again': {...}}"}),
+    ],
+    ids=["not finite", "surrogates", "bytes and keys", "huge number", "no repr", "hostile text", "circle"],
+)
+def test_whatever_an_event_holds_is_one_line_of_strict_json(value: Any, written: Any) -> None:
+    for event in (Paused("i1", value), ToolCalled("c1", "t", {"v": value}), Done("ok", value)):
+        out = io.StringIO()
+        JsonScreen(out).show(event)
+        assert out.getvalue().count("\n") == 1
+        found = json.loads(out.getvalue(), parse_constant=refused)
+        assert written in (found.get("value"), found.get("args", {}).get("v"), found.get("structured_response"))
+        Transcript(io.StringIO()).show(event)
+
+
+def test_a_value_without_a_bottom_is_cut() -> None:
+    out = io.StringIO()
+    JsonScreen(out).show(Paused("i1", WELL))
+    depth = out.getvalue().count("[")
+    assert 10 < depth < 2000
+
+
+def test_line_breaks_that_only_unicode_knows_are_shown_as_escapes() -> None:
+    assert visible("a\u2028b\u2029c") == "a\\u2028b\\u2029c"
+
+
 @pytest.mark.parametrize(
     ("command", "questions", "rest", "answers"),
     [
@@ -214,6 +266,8 @@ BREAKPOINT = Paused("", "the graph stops here")
         ("/reject", [SINGLE], "too dear", {"i2": {"type": "reject", "message": "too dear"}}),
         ("/resume", [FREE], '"Rome"', {"i3": "Rome"}),
         ("/resume", [FREE], '{"city": "Rome"}', {"i3": {"city": "Rome"}}),
+        ("/resume", [SINGLE, FREE], '[{"type": "approve"}, 1]', {"i2": {"type": "approve"}, "i3": 1}),
+        ("/resume", [FREE], "[1, 2]", {"i3": [1, 2]}),
         ("/resume", [SINGLE, FREE], '{"i2": {"type": "approve"}, "i3": 1}', {"i2": {"type": "approve"}, "i3": 1}),
     ],
 )
@@ -223,9 +277,11 @@ def test_a_decision_takes_the_form_that_its_question_asks_for(
     assert decided(command, questions, rest) == answers
 
 
-def test_one_answer_to_two_questions_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 questions are open; expected an object with the keys i2, i3"):
-        decided("/resume", [SINGLE, FREE], '"Rome"')
+@pytest.mark.parametrize("answer", ['"Rome"', '["Rome"]', '["Rome", 1, 2]', '{"i2": "Rome"}'])
+def test_one_answer_to_two_questions_is_refused(answer: str) -> None:
+    said = "2 questions are open; expected a list with an answer for each, in their order, or .* the keys i2, i3"
+    with pytest.raises(ValueError, match=said):
+        decided("/resume", [SINGLE, FREE], answer)
 
 
 @pytest.mark.parametrize("command", ["/reject", "/resume"])

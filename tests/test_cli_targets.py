@@ -40,6 +40,9 @@ def make_nothing():
 def make_trouble():
     raise RuntimeError("the database is down")
 
+def make_an_end():
+    raise SystemExit(3)
+
 @tool
 def weather(city: str) -> str:
     """Weather of a city."""
@@ -112,6 +115,7 @@ def test_a_file_in_another_folder_finds_its_neighbours(here: Path, runner: async
         ("my_agents:zzz", "'my_agents' has no 'zzz'; graphs there: agent"),
         ("my_agents.py:make_agents", "'my_agents.py' has no 'make_agents'; did you mean 'make_agent'"),
         ("my_agent:agent", "there is no module 'my_agent', nor in '{here}'; did you mean 'my_agents'?"),
+        (".my_agents:agent", "'.my_agents' is a relative name; write the module's whole name, or path/to/file.py:name"),
         ("my_agents.sub:agent", "there is no module 'my_agents.sub', nor in '{here}'"),
         ("my_agent.py:agent", "there is no file 'my_agent.py'; did you mean 'my_agents.py'?"),
         ("my_agents:builder", "'my_agents:builder' is a StateGraph that is not compiled; name the result of its"),
@@ -131,11 +135,13 @@ def test_a_wrong_target_is_answered_with_what_to_write(
     assert (message[: len(said.format(here=here))], code) == (said.format(here=here), ExitCode.USAGE)
 
 
-def test_a_failing_factory_is_reported_with_its_place(runner: asyncio.Runner) -> None:
-    message, code = failure_of("my_agents:make_trouble", runner)
-    assert message.startswith(
-        "calling 'my_agents:make_trouble' failed: RuntimeError: the database is down (my_agents.py, line "
-    )
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("make_trouble", "RuntimeError: the database is down"), ("make_an_end", "SystemExit: 3")],
+)
+def test_a_failing_factory_is_reported_with_its_place(name: str, said: str, runner: asyncio.Runner) -> None:
+    message, code = failure_of(f"my_agents:{name}", runner)
+    assert message.startswith(f"calling 'my_agents:{name}' failed: {said} (my_agents.py, line ")
     assert code is ExitCode.FAILED
 
 
@@ -150,6 +156,7 @@ def test_a_failing_factory_is_reported_with_its_place(runner: asyncio.Runner) ->
         ),
         ("raise SystemExit(3)", "failed: SystemExit: 3 (broken.py, line 1)"),
         ("def f(:", "failed: SyntaxError: invalid syntax (broken.py, line 1)"),
+        ("x = '\x00'", "failed: SyntaxError: source code string cannot contain null bytes"),
     ],
 )
 def test_a_module_that_cannot_be_imported_is_reported_with_the_place(
@@ -157,7 +164,7 @@ def test_a_module_that_cannot_be_imported_is_reported_with_the_place(
 ) -> None:
     (here / "broken.py").write_text(source, encoding="utf-8")
     message, code = failure_of(target, runner)
-    assert said in message
+    assert message.endswith(said)
     assert code is ExitCode.FAILED
 
 

@@ -1,6 +1,7 @@
 """The demo: its tools against a hostile model, and the whole of it with a script in place of the model."""
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -156,6 +157,54 @@ def test_a_provider_is_asked_with_its_own_tool_calls(monkeypatch: pytest.MonkeyP
     main(["--model", "openai:gpt-5"])
     main(["--model", "local:smollm2"])
     assert given == [(("openai:gpt-5", {}), None), (("local:smollm2", {"max_tokens": 120}), "json")]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (OSError(28, "No space left on device"), 1, "agentgraph: OSError: [Errno 28] No space left on device\n"),
+    ],
+)
+def test_a_demo_that_is_broken_off_is_no_traceback(
+    error: BaseException,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def demonstrate(*_: Any, **__: Any) -> list[Outcome]:
+        raise error
+
+    monkeypatch.setattr("agentgraph.demo.demonstrate", demonstrate)
+    assert main([]) == code
+    assert capsys.readouterr().err == said
+
+
+def test_who_cancels_a_question_does_not_wait_for_the_next() -> None:
+    model = ScriptedModel(KeyboardInterrupt(), "Never asked.")
+    with pytest.raises(KeyboardInterrupt):
+        demonstrate(model, protocol=None, root=ROOT, out=io.StringIO())
+    assert model.remaining == 1
+
+
+def test_the_demo_is_shown_in_every_encoding() -> None:
+    code = (
+        "import sys; from agentgraph import demo; from agentgraph.testing import ScriptedModel, tool_call; "
+        "script = tool_call('calculator', expression='1 + 1'), 'Two.'; "
+        "demo.init_chat_model = lambda *_: ScriptedModel(*script, repeat_last=True); "
+        "sys.exit(demo.main(['--model', 'openai:gpt-5']))"
+    )
+    done = subprocess.run(  # noqa: S603  the code is this file's own
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u2192 calculator" in done.stdout
 
 
 def test_a_model_that_cannot_be_had_is_one_typed_error(capsys: pytest.CaptureFixture[str]) -> None:

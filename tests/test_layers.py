@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # From the ways in down to the bottom. A room may import its own row and the rows below it.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"cli", "classic", "threads", "demo"}),
+    frozenset({"__main__", "cli", "classic", "threads", "demo"}),
     frozenset({"agent"}),
     frozenset({"runs"}),
     frozenset({"graph"}),

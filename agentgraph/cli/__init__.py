@@ -22,6 +22,9 @@ one. The working directory is searched for modules first.
 - `error` (`error`, `message`): the type of what went wrong, and its text;
 - `done` (`status`, and `structured_response` if there is one): the turn's end: `ok`, `failed`, `paused`, `cancelled`.
 
+Nothing else is on standard output then, nor with `run` without it: what tools print goes to standard error. So does,
+with every command, what a module prints while it is imported.
+
 Exit codes:
 
 ====  =======================================================================
@@ -41,6 +44,7 @@ import sys
 from collections.abc import Sequence
 
 from agentgraph.cli.exits import CommandError, ExitCode, explain
+from agentgraph.cli.streams import drop_output, prepare_streams
 
 __all__ = ["MISSING_EXTRA", "CommandError", "ExitCode", "main"]
 
@@ -64,15 +68,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    missing = [package for package in ("typer", "rich") if not _is_importable(package)]
-    if missing:
-        explain(MISSING_EXTRA)
-        return ExitCode.MISSING
+    prepare_streams()
     try:
+        if not all(map(_is_importable, ("typer", "rich"))):
+            explain(MISSING_EXTRA)
+            return ExitCode.MISSING
         return int(importlib.import_module("agentgraph.cli.commands").run(arguments))
     except CommandError as error:
         explain(str(error))
         return error.code
+    except OSError as error:
+        # What an agent's own code raises is told elsewhere: this is the input or the output of the command.
+        drop_output()
+        explain(f"{type(error).__name__}: {error}")
+        return ExitCode.FAILED
     except KeyboardInterrupt:
         return ExitCode.CANCELLED
 

@@ -4,12 +4,12 @@ import asyncio
 import difflib
 import re
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, suppress
 
 from agentgraph.cli.conversation import Conversation
 from agentgraph.cli.decisions import decided, is_approval
-from agentgraph.cli.events import Done, Event, Usage
+from agentgraph.cli.events import Done, Event, Failed, Paused, Usage
 from agentgraph.cli.exits import ExitCode
 from agentgraph.cli.screen import JsonScreen, Transcript
 
@@ -61,12 +61,21 @@ def play(
 
     Returns:
         The turn's last event.
+
+    Raises:
+        SystemExit: code of the agent's called `sys.exit`; that is told, and the code is 1.
+        CommandError: the turn failed, and the thread cannot be read any more.
     """
     ended = Done("cancelled")
     try:
         ended = runner.run(_show_all(turn, screen))
     except KeyboardInterrupt:
         screen.show(ended)
+    except SystemExit as left:
+        # It has torn the loop down with it, so there is no going on; and its code would be read as one of ours.
+        screen.show(Failed("SystemExit", f"the agent's code left the process with {left.code!r:.100}"))
+        screen.show(Done("failed"))
+        raise SystemExit(ExitCode.FAILED) from None
     if ended.status in {"failed", "cancelled"}:
         runner.run(conversation.read_thread())
     return ended
@@ -118,7 +127,9 @@ class Chat:
     def _take(self, text: str) -> bool:
         """Deal with one line; False when nobody is there who could say what the agent waits for."""
         command, _, rest = text.partition(" ")
-        if command in COMMANDS:
+        if command in LEAVING:
+            self._screen.note(f"{command} takes nothing after it; write {command} alone to leave")
+        elif command in COMMANDS:
             self._obey(command, rest.strip())
         elif A_COMMAND.fullmatch(text):
             # A slip, far more likely than a message; one about "/tmp" has more than that word.
@@ -128,7 +139,7 @@ class Chat:
         elif len(self._conversation.pending) == 1 and not is_approval(self._conversation.pending[0]):
             self._play(self._conversation.answer({self._conversation.pending[0].id: text}))
         else:
-            self._screen.note("the agent is paused; answer with /approve, /reject why, or /resume JSON")
+            self._screen.note(_how_to_answer(self._conversation.pending))
             return self._is_terminal
         return True
 
@@ -166,6 +177,12 @@ class Chat:
             self._worst = max(self._worst, STATUS_CODES[status])
 
 
+def _how_to_answer(questions: Sequence[Paused]) -> str:
+    if all(map(is_approval, questions)):
+        return "the agent is paused; answer with /approve, /reject why, or /resume JSON"
+    return f"the agent is paused; answer its {len(questions)} questions in their order with /resume [JSON, ...]"
+
+
 def _unknown(command: str) -> str:
-    near = difflib.get_close_matches(command, [*COMMANDS, *LEAVING], n=1, cutoff=0.7)
+    near = difflib.get_close_matches(command.lower(), [*COMMANDS, *LEAVING], n=1, cutoff=0.7)
     return f"there is no command {command}; {f'did you mean {near[0]}?' if near else '/help lists those there are'}"

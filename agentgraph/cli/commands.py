@@ -5,21 +5,21 @@ also on a broken installation.
 """
 
 import asyncio
-import io
 import json
 import sys
 import traceback
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from agentgraph.cli.diagnosis import diagnose, installed_version
 from agentgraph.cli.exits import CommandError, ExitCode, one_line
+from agentgraph.cli.streams import own_output
 from agentgraph.cli.threads import threads
 
 if TYPE_CHECKING:
@@ -78,9 +78,6 @@ def run(arguments: list[str]) -> int:
         SystemExit: with the command's exit code.
         CommandError: the command could not start.
     """
-    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=errors)
     app(args=arguments, prog_name="agentgraph")
     return ExitCode.OK
 
@@ -118,11 +115,11 @@ def chat(
     from agentgraph.cli.screen import JsonScreen, Transcript  # noqa: PLC0415  see the module's docstring
 
     is_terminal = sys.stdin.isatty() and not as_json
-    with asyncio.Runner() as runner, _reported(as_json=as_json):
+    with _reported(as_json=as_json, alone=as_json) as out, asyncio.Runner() as runner:
         graph = _agent_of(target, _Recipe(model, tools, system, protocol), runner)
         conversation = Conversation(graph, thread or uuid.uuid4().hex)
         runner.run(conversation.read_thread())
-        screen = JsonScreen() if as_json else Transcript()
+        screen = JsonScreen(out) if as_json else Transcript(out)
         code = Chat(runner, conversation, screen, is_terminal=is_terminal).run()
     raise typer.Exit(code)
 
@@ -154,7 +151,7 @@ def run_once(
     from agentgraph.cli.conversation import Conversation  # noqa: PLC0415  see the module's docstring
     from agentgraph.cli.screen import JsonScreen, Transcript  # noqa: PLC0415  see the module's docstring
 
-    with asyncio.Runner() as runner, _reported(as_json=as_json):
+    with _reported(as_json=as_json) as out, asyncio.Runner() as runner:
         recipe = _Recipe(model, tools, system, protocol)
         target, message = _target_and_message(words, recipe)
         conversation = Conversation(_agent_of(target, recipe, runner), thread or uuid.uuid4().hex)
@@ -162,7 +159,9 @@ def run_once(
         if conversation.pending:
             raise CommandError(f"thread {thread!r} is paused; answer it in `agentgraph chat`", ExitCode.PAUSED)
         said = sys.stdin.read() if message == "-" else message
-        screen = JsonScreen() if as_json else Transcript(aside=sys.stderr)
+        if not said.strip():
+            raise CommandError("the message is empty; nothing was sent to the model")
+        screen = JsonScreen(out) if as_json else Transcript(out, aside=sys.stderr)
         ended = play(runner, conversation, conversation.say(said), screen)
         if with_traceback and conversation.failure is not None:
             traceback.print_exception(conversation.failure)
@@ -254,11 +253,18 @@ def _as_flags(text: str) -> str:
 
 
 @contextmanager
-def _reported(*, as_json: bool) -> Iterator[None]:
-    """A program that reads events learns also from them that the command could not start."""
-    try:
-        yield
-    except CommandError as error:
-        if as_json:
-            typer.echo(json.dumps({"type": "error", "error": error.code.name.lower(), "message": str(error)}))
-        raise
+def _reported(*, as_json: bool, alone: bool = True) -> Iterator[TextIO]:
+    """Where a command writes; a program that reads events learns also from them that the command could not go on.
+
+    Args:
+        as_json: whether events are written.
+        alone: whether nothing but the command writes there.
+    """
+    with own_output() if alone else nullcontext(sys.stdout) as out:
+        try:
+            yield out
+        except CommandError as error:
+            if as_json:
+                out.write(f"{json.dumps({'type': 'error', 'error': error.code.name.lower(), 'message': str(error)})}\n")
+                out.flush()
+            raise

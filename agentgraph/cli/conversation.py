@@ -9,10 +9,10 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphBubbleUp
-from langgraph.types import Command, StreamMode
+from langgraph.types import Command, StateSnapshot, StreamMode
 
 from agentgraph.cli.events import Done, Event, EventReader, Failed, Paused, Usage
-from agentgraph.cli.exits import CommandError
+from agentgraph.cli.exits import CommandError, ExitCode
 from agentgraph.cli.targets import Graph
 
 __all__ = ["Conversation"]
@@ -45,16 +45,29 @@ class Conversation:
         self.failure: Exception | None = None
 
     async def read_thread(self) -> None:
-        """Learn what the thread holds: before the first turn, and after one that did not end by itself."""
+        """Learn what the thread holds: before the first turn, and after one that did not end by itself.
+
+        Raises:
+            CommandError: it cannot be read.
+        """
         try:
-            state = await self._graph.aget_state(self._config)
-        except NotImplementedError:
-            # Savers over a synchronous database driver have no async half.
-            self._is_sync_only = True
-            state = self._graph.get_state(self._config)
+            state = await self._read_state()
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            raise CommandError(f"the thread cannot be read: {why}", ExitCode.FAILED) from error
         messages = state.values.get("messages", ()) if isinstance(state.values, Mapping) else ()
         self._seen.update(m.id for m in messages if isinstance(m, BaseMessage) and m.id is not None)
         self.pending = tuple(Paused(interrupt.id, interrupt.value) for interrupt in state.interrupts)
+
+    async def _read_state(self) -> StateSnapshot:
+        try:
+            return await self._graph.aget_state(self._config)
+        except NotImplementedError:
+            # Savers over a synchronous database driver have no async half.
+            self._is_sync_only = True
+            return self._graph.get_state(self._config)
 
     def say(self, message: str) -> AsyncGenerator[Event, None]:
         """The events of the turn that answers `message`."""

@@ -41,12 +41,17 @@ def decided(command: str, questions: Sequence[Paused], rest: str) -> dict[str, A
 
 def _resumed(questions: Sequence[Paused], text: str) -> dict[str, Any]:
     answer = json.loads(text)
-    ids = {question.id for question in questions}
-    if isinstance(answer, dict) and set(answer) == ids:
+    ids = [question.id for question in questions]
+    if isinstance(answer, dict) and set(answer) == set(ids):
         return answer
-    if len(ids) != 1:
-        raise ValueError(f"{len(ids)} questions are open; expected an object with the keys {', '.join(sorted(ids))}")
-    return dict.fromkeys(ids, answer)
+    if len(ids) == 1:
+        return {ids[0]: answer}
+    if isinstance(answer, list) and len(answer) == len(ids):
+        return dict(zip(ids, answer, strict=True))
+    raise ValueError(
+        f"{len(ids)} questions are open; expected a list with an answer for each, in their order, or an object with "
+        f"the keys {', '.join(ids)}"
+    )
 
 
 def _is_batched(question: Paused) -> bool:

@@ -24,7 +24,8 @@ def write_picture(drawable: Drawable, output: Path) -> None:
         output: a path that ends with .mmd, .md (a fenced block), .dot, .png or .svg.
 
     Raises:
-        CommandError: another suffix (code 2), no program that draws (3), or one that failed (1).
+        CommandError: another suffix (code 2), no program that draws (3), or one that failed (1); the file
+            cannot be written (1).
     """
     suffix = output.suffix.lower()
     if suffix not in TEXT_SUFFIXES | PICTURE_SUFFIXES:
@@ -32,10 +33,13 @@ def write_picture(drawable: Drawable, output: Path) -> None:
         raise CommandError(f"cannot write {str(output)!r}: expected a name that ends with one of {known}")
     if not output.parent.is_dir():
         raise CommandError(f"cannot write {str(output)!r}: there is no directory {str(output.parent)!r}")
-    if suffix in PICTURE_SUFFIXES:
-        _draw(drawable, output, suffix[1:])
-    else:
-        output.write_text(_as_text(drawable, suffix), encoding="utf-8")
+    try:
+        if suffix in PICTURE_SUFFIXES:
+            _draw(drawable, output, suffix[1:])
+        else:
+            output.write_text(_as_text(drawable, suffix), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {str(output)!r}: {error.strerror or error}", ExitCode.FAILED) from error
 
 
 def as_dot(drawable: Drawable) -> str:

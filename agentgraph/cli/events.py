@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 from langgraph.types import Overwrite
-from pydantic_core import to_jsonable_python
+
+from agentgraph.cli.plain import plain
 
 __all__ = [
     "Done",
@@ -105,11 +106,10 @@ Event = Text | ToolCalled | ToolAnswered | Usage | Paused | Failed | Done
 
 def as_json(event: Event) -> dict[str, Any]:
     """The event as a dictionary of JSON values; what JSON cannot hold becomes its `repr`."""
-    values = {part.name: getattr(event, part.name) for part in fields(event)}
+    values = {part.name: plain(getattr(event, part.name)) for part in fields(event)}
     if isinstance(event, Done) and event.structured_response is None:
         del values["structured_response"]
-    jsonable: dict[str, Any] = to_jsonable_python({"type": event.type} | values, fallback=repr, serialize_unknown=True)
-    return jsonable
+    return {"type": event.type} | values
 
 
 @dataclass

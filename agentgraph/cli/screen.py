@@ -16,12 +16,13 @@ from rich.text import Text as Styled
 
 from agentgraph.cli.events import Done, Event, Failed, Paused, Text, ToolAnswered, ToolCalled, Usage, as_json
 from agentgraph.cli.exits import one_line
+from agentgraph.cli.plain import plain
 
 __all__ = ["JsonScreen", "Screen", "Transcript", "visible"]
 
 CARD_LIMIT = 1200
-# Control, format (also those that reorder a line), surrogate, private use, unassigned.
-INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
+# Control, format (also those that reorder a line), surrogate, private use, unassigned, Unicode's own line breaks.
+INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Emoji and several scripts are written with these two.
 JOINERS = {"\u200c", "\u200d"}
 
@@ -51,14 +52,15 @@ def call_text(call: ToolCalled) -> str:
 
 
 def _value_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=repr)
+    return json.dumps(plain(value), ensure_ascii=False)
 
 
 def question_text(value: Any) -> str:
     """What a paused run asks, for a person."""
     requests = value.get("action_requests") if isinstance(value, Mapping) else None
     if isinstance(requests, list | tuple) and all(isinstance(request, Mapping) for request in requests):
-        return "\n".join(str(request.get("description") or _value_text(dict(request))) for request in requests)
+        asked = [str(request.get("description") or _value_text(dict(request))) for request in requests]
+        return ("\n\n" if any("\n" in one for one in asked) else "\n").join(asked)
     if isinstance(value, Mapping) and "description" in value:
         return str(value["description"])
     return value if isinstance(value, str) else _value_text(value)
@@ -120,7 +122,8 @@ class Transcript:
             case Paused():
                 self._card("paused", question_text(event.value), "yellow", "?")
             case Failed():
-                self._styled(f"error: {event.error}: {one_line(event.message)}", "bold red")
+                said = one_line(event.message)
+                self._styled(f"error: {event.error}: {said}" if said else f"error: {event.error}", "bold red")
             case Done():
                 self._finish(event)
 
@@ -145,7 +148,7 @@ class Transcript:
         self._end_line()
         if done.structured_response is not None:
             # It is the answer, so it goes where answers go.
-            self._out.write(f"{visible(_value_text(as_json(done)['structured_response']))}\n")
+            self._out.write(f"{visible(_value_text(done.structured_response))}\n")
             self._out.flush()
         if done.status == "cancelled":
             self._styled("[cancelled]", "yellow")

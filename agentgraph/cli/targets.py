@@ -18,6 +18,7 @@ from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
 from agentgraph.cli.exits import CommandError, ExitCode
+from agentgraph.cli.streams import own_output
 
 __all__ = ["Graph", "load_agent", "load_object", "load_tools", "search_working_directory"]
 
@@ -48,7 +49,8 @@ def load_agent(target: str, runner: asyncio.Runner) -> Graph:
     """
     found = load_object(target)
     if callable(found) and not isinstance(found, Pregel | StateGraph | type):
-        found = _call_factory(found, target, runner)
+        with own_output():
+            found = _call_factory(found, target, runner)
     if isinstance(found, StateGraph):
         raise CommandError(f"{target!r} is a StateGraph that is not compiled; name the result of its .compile()")
     if not isinstance(found, Pregel):
@@ -98,7 +100,8 @@ def load_object(target: str, *, kind: str = "graphs", is_one: Callable[[Any, Any
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
         raise CommandError(f"{target!r} does not name an object; write module:name or path/to/file.py:name")
-    found: Any = _load_module(place)
+    with own_output():
+        found: Any = _load_module(place)
     for attribute in name.split("."):
         try:
             found = getattr(found, attribute)
@@ -110,6 +113,8 @@ def load_object(target: str, *, kind: str = "graphs", is_one: Callable[[Any, Any
 def _load_module(place: str) -> ModuleType:
     if place.endswith(".py") or os.sep in place:
         return _load_file(Path(place))
+    if place.startswith("."):
+        raise CommandError(f"{place!r} is a relative name; write the module's whole name, or path/to/file.py:name")
     try:
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
@@ -153,7 +158,7 @@ def _call_factory(factory: Any, target: str, runner: asyncio.Runner) -> Any:
     try:
         made = factory()
         return runner.run(_awaited(made)) if inspect.isawaitable(made) else made
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CommandError(f"calling {target!r} failed: {_described(error)}", ExitCode.FAILED) from error
 
 
@@ -169,8 +174,10 @@ async def _awaited(made: Any) -> Any:
 
 
 def _described(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen ")]
+    # A SyntaxError names its place itself; the frames are those that read the file.
+    is_told = isinstance(error, SyntaxError) or not frames
+    place = "" if is_told else f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
     return f"{type(error).__name__}: {error}{place}"
 
 

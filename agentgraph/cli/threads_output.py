@@ -12,9 +12,9 @@ from typing import Any
 
 import typer
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from pydantic_core import to_jsonable_python
 
 from agentgraph.cli.exits import one_line
+from agentgraph.cli.plain import plain
 from agentgraph.cli.screen import question_text, shortened, visible
 from agentgraph.threads import Pruned, RepairReport, Step, ThreadDiff, ThreadSize, ThreadSummary
 from agentgraph.threads.comparing import MessagesDiff
@@ -90,7 +90,7 @@ class Printer:
 
     def _put(self, value: Mapping[str, Any], lines: Iterable[str]) -> None:
         if self._as_json:
-            typer.echo(json.dumps(to_jsonable_python(value, fallback=repr, serialize_unknown=True)))
+            typer.echo(json.dumps(plain(value)))
         else:
             for line in lines:
                 typer.echo(line)
@@ -131,7 +131,7 @@ def _title(message: BaseMessage) -> str:
 
 
 def _call(name: object, args: object) -> str:
-    return _inline(f"{name}({json.dumps(args, ensure_ascii=False, default=repr)})")
+    return _inline(f"{name}({json.dumps(plain(args), ensure_ascii=False)})")
 
 
 def _messages_diff(found: MessagesDiff) -> dict[str, Any]:
