@@ -29,9 +29,11 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import ContextVar
 from typing import Any, Generic, ParamSpec, TypeVar
+
+from agentgraph.neighbours import in_thread, thread_work
 
 __all__ = ["async_handler", "run_blocking", "run_coroutine", "run_limited", "sync_handler"]
 
@@ -133,14 +135,8 @@ def _held(cancel: Callable[[], object]) -> contextlib.AbstractContextManager[Non
     return contextlib.nullcontext() if scope is None else scope.holding(cancel)
 
 
-def _perform(func: Callable[[], T]) -> concurrent.futures.Future[T]:
+def _perform(func: Callable[[], T], done: concurrent.futures.Future[T]) -> concurrent.futures.Future[T]:
     """Call a function and hold what it returned or raised."""
-    done: concurrent.futures.Future[T] = concurrent.futures.Future()
-    _perform_into(done, func)
-    return done
-
-
-def _perform_into(done: concurrent.futures.Future[T], func: Callable[[], T]) -> None:
     try:
         done.set_result(func())
     except StopIteration as error:
@@ -150,6 +146,7 @@ def _perform_into(done: concurrent.futures.Future[T], func: Callable[[], T]) -> 
         done.set_exception(wrapped)
     except BaseException as error:  # noqa: BLE001 (it is raised again in the thread that waits)
         done.set_exception(error)
+    return done
 
 
 class _PrivateRun(Generic[T]):
@@ -164,7 +161,7 @@ class _PrivateRun(Generic[T]):
         self._cancelled = False
 
     def run(self) -> None:
-        _perform_into(self.done, self._on_a_loop)
+        _perform(self._on_a_loop, self.done)
 
     def _on_a_loop(self) -> T:
         with asyncio.Runner() as runner:
@@ -255,6 +252,7 @@ def _in_scope(func: Callable[[], T]) -> tuple[_Scope, Callable[[], T]]:
     scope = _Scope()
     context = contextvars.copy_context()
     context.run(_scope.set, scope)
+    context.run(thread_work.set, None)
     return scope, functools.partial(context.run, func)
 
 
@@ -262,7 +260,8 @@ async def run_blocking(func: Callable[P, T], /, *args: P.args, **kwargs: P.kwarg
     """Run a sync function from async code in a thread, without blocking the loop, and return its value.
 
     Cancelling the awaiting task ends the awaiting at once. The thread cannot be killed: it is told to unwind where it
-    waits for another bridge, and otherwise goes on by itself and its value is dropped.
+    waits for another bridge, and otherwise goes on by itself and its value is dropped, unless who waits is more patient
+    (`ThreadWork`).
 
     Args:
         func: the function; it sees a copy of this task's context variables.
@@ -279,12 +278,13 @@ async def run_blocking(func: Callable[P, T], /, *args: P.args, **kwargs: P.kwarg
     loop = asyncio.get_running_loop()
     settled: asyncio.Future[concurrent.futures.Future[T]] = loop.create_future()
     scope, call = _in_scope(functools.partial(func, *args, **kwargs))
-    _threads.submit(functools.partial(_settle, call, loop, settled))
-    try:
-        outcome = await settled
-    except asyncio.CancelledError:
-        scope.cancel()
-        raise
+    with in_thread(scope.cancel):
+        _threads.submit(functools.partial(_settle, call, loop, settled))
+        try:
+            outcome = await settled
+        except asyncio.CancelledError:
+            scope.cancel()
+            raise
     try:
         return outcome.result()
     finally:
@@ -292,7 +292,7 @@ async def run_blocking(func: Callable[P, T], /, *args: P.args, **kwargs: P.kwarg
 
 
 def _settle(call: Callable[[], Any], loop: asyncio.AbstractEventLoop, settled: "asyncio.Future[Any]") -> None:
-    outcome = _perform(call)
+    outcome = _perform(call, concurrent.futures.Future())
     # On a loop that was closed meanwhile nobody waits any more.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(_tell, settled, outcome)
@@ -323,7 +323,7 @@ def run_limited(func: Callable[[], T], *, seconds: float, expired: Callable[[], 
     done: concurrent.futures.Future[concurrent.futures.Future[T]] = concurrent.futures.Future()
     with _held(scope.cancel):
         try:
-            _threads.submit(lambda: done.set_result(_perform(call)))
+            _threads.submit(lambda: done.set_result(_perform(call, concurrent.futures.Future())))
             finished = _wait(done, seconds)
         except BaseException:
             scope.cancel()
@@ -347,6 +347,11 @@ def sync_handler(handler: Callable[P, Awaitable[T]], loop: asyncio.AbstractEvent
     Returns:
         A sync function with the same parameters, not to be called on the thread of `loop`, which would wait for itself.
     """
+    work = thread_work.get()
+
+    async def inner(*args: P.args, **kwargs: P.kwargs) -> T:
+        thread_work.set(work)
+        return await handler(*args, **kwargs)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if asyncio._get_running_loop() is loop:  # noqa: SLF001 (get_running_loop raises where there is none, which is the rule here)
@@ -354,20 +359,16 @@ def sync_handler(handler: Callable[P, Awaitable[T]], loop: asyncio.AbstractEvent
                 "A sync handler was called on the thread of its own event loop, which would wait for itself for ever. "
                 "Call it in the thread that the wrapper was started in."
             )
-        return _call_on_loop(functools.partial(handler, *args, **kwargs), loop)
+        return _call_on_loop(functools.partial(inner, *args, **kwargs), loop)
 
     return call
 
 
-def _call_on_loop(func: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> T:
+def _call_on_loop(func: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> T:
     # A call that was cancelled starts nothing new.
     if (scope := _scope.get()) is not None:
         scope.check()
-
-    async def await_it() -> T:
-        return await func()
-
-    inner = await_it()
+    inner = func()
     try:
         future = asyncio.run_coroutine_threadsafe(inner, loop)
     except RuntimeError:

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.config import get_stream_writer
 
 from agentgraph import create_agent
 from agentgraph.errors import ConfigurationError, DeadlineError, RunCancelledError
@@ -147,9 +146,7 @@ def test_now_cancels_async_tools_of_a_sync_run(held):
     assert isinstance(results[0], RunCancelledError)
     assert sorted(held.log) == ["quick 1", "slow cancelled"]
     result = agent.invoke({"messages": "stop"}, THREAD)
-    # Whether langgraph's executor was still open when `quick` returned is a race; run again it is never.
-    assert held.log.count("quick 1") == 1
-    assert_valid_history(result["messages"])
+    assert describe(result["messages"])[2] == "tool quick: quick 1"
 
 
 def test_now_awaits_a_sync_tool_and_keeps_its_result(held):
@@ -262,8 +259,8 @@ def test_a_subagent_is_finished_by_after_tools_and_ended_by_now(held):
 
 def test_a_deadline_ends_an_async_run_and_the_thread_goes_on(held):
     agent = create_agent(ScriptedModel(replies=[[QUICK, SLOW], "Here."]), held.tools, checkpointer=InMemorySaver())
-    with pytest.raises(DeadlineError, match=r"deadline of 0\.1 s"):
-        bounded(agent.ainvoke(GO, THREAD, control=RunControl(deadline=0.1)))
+    with pytest.raises(DeadlineError, match=r"deadline of 1 s"):
+        bounded(agent.ainvoke(GO, THREAD, control=RunControl(deadline=1)))
     assert held.log == ["quick 1", "slow cancelled"]
     assert describe(agent.invoke({"messages": "and?"}, THREAD)["messages"])[-1] == "ai: Here."
 
@@ -271,7 +268,7 @@ def test_a_deadline_ends_an_async_run_and_the_thread_goes_on(held):
 def test_a_deadline_ends_the_async_tools_of_a_sync_run(held):
     agent = create_agent(ScriptedModel(replies=[[SLOW], "Here."]), held.tools, checkpointer=InMemorySaver())
     with pytest.raises(DeadlineError):
-        agent.invoke(GO, control=RunControl(deadline=0.1), config=THREAD)
+        agent.invoke(GO, control=RunControl(deadline=1), config=THREAD)
     assert held.log == ["slow cancelled"]
     assert describe(agent.invoke({"messages": "and?"}, THREAD)["messages"])[-1] == "ai: Here."
 
@@ -304,27 +301,16 @@ def test_cancelling_the_task_itself_stays_a_cancellation(held):
     assert describe(agent.invoke({"messages": "and?"}, THREAD)["messages"])[2] == "tool quick: quick 1"
 
 
-def test_closing_a_sync_stream_cancels_the_async_tools_it_waits_for():
-    log = []
-
-    @tool
-    async def endless(x: str) -> str:
-        """Never comes to an end."""
-        get_stream_writer()("began")
-        try:
-            await asyncio.Event().wait()
-        finally:
-            log.append("cancelled")
-        return x
-
-    model = ScriptedModel(tool_call("endless", x="1"), "Here.")
-    agent = create_agent(model, [endless], checkpointer=InMemorySaver())
-    with contextlib.closing(agent.stream(GO, THREAD, stream_mode="custom")) as stream:
-        assert next(stream) == "began"
-    assert log == ["cancelled"]
-    messages = agent.invoke({"messages": "and?"}, THREAD)["messages"]
-    assert [message.type for message in messages] == ["human", "ai", "tool", "human", "ai"]
-    assert_valid_history(messages)
+def test_closing_a_sync_stream_cancels_the_async_tools_it_waits_for(held):
+    agent = create_agent(ScriptedModel(replies=[[QUICK, SLOW], "Here."]), held.tools, checkpointer=InMemorySaver())
+    # With the mode "custom" langgraph wakes up for each piece; else, in sync runs, only when the next tool has ended.
+    stream = agent.stream(GO, THREAD, stream_mode=["updates", "custom"])
+    with contextlib.closing(stream):
+        pieces = [next(stream), next(stream)]
+        held.gate.arrived.wait()
+    assert [list(piece) for _, piece in pieces] == [["model"], ["tools"]]
+    assert held.log == ["quick 1", "slow cancelled"]
+    assert describe(agent.invoke({"messages": "and?"}, THREAD)["messages"])[2] == "tool quick: quick 1"
 
 
 def test_a_control_is_for_one_run():

@@ -7,15 +7,17 @@ events, langgraph's own sequence runs.
 """
 
 import asyncio
+import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 
-__all__ = ["DirectNode", "is_observed", "make_direct"]
+__all__ = ["DirectNode", "is_observed", "make_direct", "node_tasks"]
 
 
 class DirectNode(Runnable[Any, Any]):
@@ -41,12 +43,13 @@ class DirectNode(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the interface of Runnable
         """Run the node in an async run."""
-        if kwargs or config is None or is_observed(config):
-            return await self.observed.ainvoke(input, config, **kwargs)
-        inner = _inner(config)
-        # A task, because nothing else runs a coroutine with context variables of its own.
-        task = asyncio.create_task(self.bound.ainvoke(input, inner), context=_context(inner))
-        return self._written(await task, inner)
+        with _listed():
+            if kwargs or config is None or is_observed(config):
+                return await self.observed.ainvoke(input, config, **kwargs)
+            inner = _inner(config)
+            # A task, because nothing else runs a coroutine with context variables of its own.
+            task = asyncio.create_task(self.bound.ainvoke(input, inner), context=_context(inner))
+            return self._written(await task, inner)
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:  # noqa: A002 - the interface of Runnable
         """As langgraph's sequence; it is streamed only for somebody who listens."""
@@ -61,6 +64,23 @@ class DirectNode(Runnable[Any, Any]):
         for writer in self.writers:
             result = writer.invoke(result, config)
         return result
+
+
+node_tasks: ContextVar["set[asyncio.Task[Any]] | None"] = ContextVar("agentgraph_node_tasks", default=None)
+"""The tasks in which langgraph runs the nodes of the current async run, for whoever must see to it that they end."""
+
+
+@contextlib.contextmanager
+def _listed() -> Generator[None]:
+    tasks, task = node_tasks.get(), asyncio.current_task()
+    if tasks is None or task is None:
+        yield
+        return
+    tasks.add(task)
+    try:
+        yield
+    finally:
+        tasks.discard(task)
 
 
 def is_observed(config: RunnableConfig) -> bool:

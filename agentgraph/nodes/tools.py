@@ -4,6 +4,7 @@ The node runs once for each call (langgraph's `Send`), so calls run side by side
 interrupts changes nothing for the others. Its input is the call; the whole state is read from the graph.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,17 +14,19 @@ from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
-from langgraph._internal._constants import CONF, CONFIG_KEY_READ, CONFIG_KEY_READ_STATE
+from langgraph._internal._constants import CONF, CONFIG_KEY_NODE_FINISHED, CONFIG_KEY_READ, CONFIG_KEY_READ_STATE
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from agentgraph.composing import Call, Composed, compose, has_hook
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.hooks import HOOKS
-from agentgraph.neighbours import spare_neighbours
+from agentgraph.neighbours import spare_neighbours, thread_work
 from agentgraph.nodes.commands import check_command, ends_run, without_way
+from agentgraph.plan import TOOLS_NODE
 from agentgraph.state import ToolExit, visible_state
 from agentgraph.tools.calls import own_call
+from agentgraph.tools.ending import to_its_end
 from agentgraph.tools.execution import (
     Toolbox,
     acall_tool,
@@ -34,6 +37,7 @@ from agentgraph.tools.execution import (
     tell_arguments,
 )
 from agentgraph.tools.failures import OnToolError, Tell, passes, tell_by
+from agentgraph.tools.ledger import FinishedCall, current_ledger
 from agentgraph.tools.prepare import PreparedTool
 from agentgraph.tools.results import ToolAnswer, answered, answers_in, as_items, done
 
@@ -103,7 +107,7 @@ class ToolsNode(Runnable[Any, Any]):
                 result = self.call.sync(request).value
             except Exception as error:  # noqa: BLE001 - told or raised again
                 result = settle(error, request, self.tell)
-            return self._update(request, result)
+            return self._noted(request, result, config)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002, ARG002 - the interface of Runnable
         """Run one call in an async run."""
@@ -112,17 +116,44 @@ class ToolsNode(Runnable[Any, Any]):
             return {"messages": [call]}
         with _sparing_neighbours():
             request = self._request(call, input, config)
-            try:
-                result = (await self.call.asynchronous(request)).value
-            except Exception as error:  # noqa: BLE001 - as above
-                result = await asettle(error, request, self.tell)
-            return self._update(request, result)
+            if self._stays_on_the_loop(request):
+                return await self._settled(request, config)
+            ledger = current_ledger.get()
+            at_work = None if ledger is None else ledger.at_work
+            update, cut = await to_its_end(self._settled(request, config), at_work)
+            if cut:
+                _tell_finished(config)
+                raise asyncio.CancelledError
+            return update
+
+    async def _settled(self, request: ToolCallRequest, config: RunnableConfig | None) -> Any:
+        try:
+            result = (await self.call.asynchronous(request)).value
+        except Exception as error:  # noqa: BLE001 - told or raised again
+            result = await asettle(error, request, self.tell)
+        return self._noted(request, result, config)
 
     def _call(self, request: ToolCallRequest) -> Composed:
         return Composed(call_tool(request, self.toolbox, self.tell_inside))
 
     async def _acall(self, request: ToolCallRequest) -> Composed:
+        if (threads := thread_work.get()) is not None:
+            threads.check()
         return Composed(await acall_tool(request, self.toolbox, self.tell_inside))
+
+    def _stays_on_the_loop(self, request: ToolCallRequest) -> bool:
+        """Whether an async call needs no thread, so that cancelling can end it anywhere."""
+        if self.wrapped or callable(self.on_tool_error):
+            return False
+        prepared = self.tools.get(request.tool_call["name"])
+        return prepared is None or prepared.runs_async
+
+    def _noted(self, request: ToolCallRequest, result: Any, config: RunnableConfig | None) -> Any:
+        """The update of a finished call, written down in case the run does not live to store it."""
+        update = self._update(request, result)
+        if config is not None and (ledger := current_ledger.get()) is not None:
+            ledger.note(FinishedCall(self, update, config))
+        return update
 
     def _request(self, call: ToolCall, given: Any, config: RunnableConfig | None) -> ToolCallRequest:
         config = ensure_config() if config is None else config
@@ -146,10 +177,18 @@ def _sparing_neighbours() -> Iterator[None]:
     """Let the calls beside this one finish when an error of this one ends the run."""
     try:
         yield
-    except Exception as error:
-        if not passes(error):
+    except BaseException as error:
+        # A call that is cancelled is as good as failed: those beside it are told themselves.
+        if not (isinstance(error, Exception) and passes(error)):
             spare_neighbours(error)
         raise
+
+
+def _tell_finished(config: RunnableConfig | None) -> None:
+    """Count the node as finished, as langgraph does for tasks that were not cancelled."""
+    conf = (config or {}).get(CONF, {})
+    if (finished := conf.get(CONFIG_KEY_NODE_FINISHED)) is not None:
+        finished(TOOLS_NODE)
 
 
 def _one_call(given: Any) -> Mapping[str, Any]:

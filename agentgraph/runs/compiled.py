@@ -6,6 +6,7 @@ What happens around a run that is not part of another one::
     lease       take the thread, or wait for it, or ThreadBusyError
     prepare     new input: salvage what a broken run had finished  |  a resume: check and store the answers
     run         langgraph's own stream
+    keep        where it broke off: store the results of finished tools that langgraph did not
     lease       give the thread back, however the run ended
 
 `invoke`, `ainvoke`, `stream_events` and the rest of langgraph's ways to run go through `stream` and `astream`.
@@ -24,8 +25,8 @@ from langgraph._internal._constants import (  # what a run hands on to those ins
 )
 from langgraph.graph.state import CompiledStateGraph
 
-from agentgraph.neighbours import aunmarked, unmarked
 from agentgraph.runs.control import NestedControl, RunControl
+from agentgraph.runs.keeping import NestedRun
 from agentgraph.runs.questions import settings_of
 from agentgraph.runs.root import RootRun
 
@@ -81,7 +82,8 @@ class AgentGraph(CompiledStateGraph[Any, Any, Any, Any]):
         merged = ensure_config(self.config, config)
         if CONFIG_KEY_TASK_ID in settings_of(merged):
             config, options = _as_nested(merged, config, options)
-            return unmarked(super().stream(input, config, **options))
+            nested = NestedRun(self, merged, drained="control" in options)
+            return nested.stream(super().stream(input, config, **options))
         return RootRun(self, merged, config, input, options).stream(super().stream)
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002 - as above
@@ -89,7 +91,8 @@ class AgentGraph(CompiledStateGraph[Any, Any, Any, Any]):
         merged = ensure_config(self.config, config)
         if CONFIG_KEY_TASK_ID in settings_of(merged):
             config, options = _as_nested(merged, config, options)
-            return aunmarked(super().astream(input, config, **options))
+            nested = NestedRun(self, merged, drained="control" in options)
+            return nested.astream(super().astream(input, config, **options))
         return RootRun(self, merged, config, input, options).astream(super().astream)
 
     def saver_of(self, config: RunnableConfig) -> Any:

@@ -5,11 +5,17 @@ A control is given to one run. Another thread or task may then ask the run to en
 ============== ==============================================================================================
 `after_turn`   the model's answer and the tools it calls are finished; no further model call begins
 `after_tools`  what runs at the moment (tools, or a model call) is finished; nothing new begins
-`now`          async work is cancelled; sync work, which nobody can kill, is awaited, and nothing new begins
+`now`          async work is cancelled; sync tools, which nobody can kill, are awaited, and nothing new begins
 ============== ==============================================================================================
 
 In each case what was finished is kept, the thread can be used on, and the run raises a RunCancelledError that says what
 was done. A deadline is `now`, asked for by the clock; it raises a DeadlineError.
+
+Cancelling the task of an async run (`task.cancel()`, `asyncio.timeout`, Ctrl-C) does what `now` does, and ends in
+`asyncio.CancelledError`. Cancelling it a second time ends the waiting for a sync tool at once. The thread then stays
+busy until that tool has ended, so that its result is kept and it never runs twice at the same time. Without a
+checkpointer the tool goes on by itself. A sync model call, or a sync hook of the model, of an async run is not awaited;
+what it gives is dropped.
 """
 
 import asyncio
@@ -46,7 +52,8 @@ class RunControl(DrainControl):
 
     Args:
         deadline: seconds the run may take, counted from its start and including the wait for a busy thread. None for
-            no limit. Sync code cannot be killed: a sync tool or model call beyond the deadline is awaited.
+            no limit. Sync code cannot be killed: a sync tool beyond the deadline is awaited, and in a sync run a model
+            call as well.
         on_busy: whether the run waits while another is at work on its thread ("wait", until the deadline if there is
             one) or raises a ThreadBusyError ("raise"). None: what the checkpointer's `on_busy` says, else "raise".
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from agentgraph import bridge
 from agentgraph.errors import ThreadBusyError
 from agentgraph.nodes.effects import Effect, Steps
+from agentgraph.tools.ending import outlast_cancels
 
 __all__ = ["HeldThread", "ThreadLease", "hold", "let_go", "take_thread"]
 
@@ -72,13 +73,20 @@ class HeldThread:
         """Give the thread back; nothing, the second time."""
         self._finalizer()
 
+    def release_later(self) -> None:
+        """The same, in a thread, for who can neither wait nor block."""
+        if self._is_local:
+            self.release()
+        else:
+            bridge._threads.submit(self.release)  # noqa: SLF001 - a job in a thread, without a loop
+
     async def arelease(self) -> None:
         """The same, without blocking the loop while a server is told."""
         if self._is_local:
             self.release()
         else:
-            # Shielded: a cancelled run gives its thread back before it ends.
-            await asyncio.shield(bridge.run_blocking(self.release))
+            # A cancelled run gives its thread back before it ends.
+            await outlast_cancels(asyncio.create_task(bridge.run_blocking(self.release)))
 
 
 _held: contextvars.ContextVar[frozenset[Key]] = contextvars.ContextVar("agentgraph_held_threads", default=frozenset())

@@ -19,6 +19,7 @@ from agentgraph.errors import MissingCheckpointerError, ResumeError
 from agentgraph.neighbours import unmark
 from agentgraph.nodes.effects import Steps, aperform, perform
 from agentgraph.runs.control import control_of
+from agentgraph.runs.keeping import Keeping, aclosing, closing
 from agentgraph.runs.leases import HeldThread, hold, let_go, take_thread
 from agentgraph.runs.questions import settings_of
 from agentgraph.runs.resuming import answer_questions, take_back
@@ -54,6 +55,7 @@ class RootRun:
         self._control = control_of(merged, options.get("control"))
         self._saver: Any = None
         self._held: HeldThread | None = None
+        self._keeping = Keeping(graph)
         self._scope = bridge._Scope()  # noqa: SLF001 - what cancels calls that wait in threads
         if self._control is not None:
             self._options = {**options, "control": self._control}
@@ -66,10 +68,11 @@ class RootRun:
                 with self._inside():
                     given, config = perform(self._prepare())
                 yield from self._pieces(inner(given, config, **self._options))
-            except (GraphDrained, NodeCancelledError, asyncio.CancelledError):
+            except (GraphDrained, NodeCancelledError, asyncio.CancelledError) as error:
+                unmark(error)
                 self._raise_if_asked_to_end()
                 raise
-            except Exception as error:
+            except BaseException as error:
                 if not unmark(error) and self._held is not None and is_invalid_resume(error):
                     perform(take_back(self._saver, self._merged))
                     raise _refused(error) from error
@@ -90,16 +93,17 @@ class RootRun:
                 async with contextlib.aclosing(self._apieces(inner(given, config, **self._options))) as pieces:
                     async for piece in pieces:
                         yield piece
-            except (GraphDrained, NodeCancelledError):
+            except (GraphDrained, NodeCancelledError) as error:
+                unmark(error)
                 self._raise_if_asked_to_end()
                 raise
-            except Exception as error:
+            except BaseException as error:
                 if not unmark(error) and self._held is not None and is_invalid_resume(error):
                     await aperform(take_back(self._saver, self._merged))
                     raise _refused(error) from error
                 raise
             finally:
-                if self._held is not None:
+                if self._held is not None and not self._keeping.afterwards(self._held.release_later):
                     await self._held.arelease()
 
     def _take(self) -> Steps:
@@ -115,6 +119,7 @@ class RootRun:
         # The saver as it was given: langgraph may use a copy of it.
         given = conf.get(CONFIG_KEY_CHECKPOINTER) or self._graph.checkpointer
         on_busy = (control and control.on_busy) or getattr(given, "on_busy", "raise")
+        self._keeping.begin(self._saver, self._merged)
         self._held = yield from take_thread(
             given,
             str(thread_id),
@@ -162,31 +167,29 @@ class RootRun:
         )
 
     def _pieces(self, inner: Iterator[Any]) -> Generator[Any]:
-        try:
-            while True:
-                with self._inside():
-                    try:
-                        piece = next(inner)
-                    except StopIteration:
-                        return
-                yield piece
-        finally:
-            # Left early, or at its end: what still waits in threads for async work is not waited for.
-            self._scope.cancel()
-            _close(inner)
+        with self._keeping.ending(), closing(inner):
+            try:
+                while True:
+                    with self._inside(), self._keeping.step():
+                        try:
+                            piece = next(inner)
+                        except StopIteration:
+                            return
+                    yield piece
+            finally:
+                # Left early, or at its end: what still waits in threads for async work is not waited for.
+                self._scope.cancel()
 
     async def _apieces(self, inner: AsyncIterator[Any]) -> AsyncGenerator[Any]:
-        try:
+        async with self._keeping.aending(), aclosing(inner):
             while True:
-                with self._inside():
+                with self._inside(), self._keeping.step():
                     async with self._step():
                         try:
                             piece = await anext(inner)
                         except StopAsyncIteration:
                             return
                 yield piece
-        finally:
-            await _aclose(inner)
 
     @contextlib.contextmanager
     def _inside(self) -> Generator[None]:
@@ -221,7 +224,7 @@ class RootRun:
             raise self._control.error() from None
 
 
-def _refused(error: Exception) -> ResumeError:
+def _refused(error: BaseException) -> ResumeError:
     """The error for an answer that only the code that asked could find wrong; its question is open again."""
     if isinstance(error, ResumeError):
         return error
@@ -229,13 +232,3 @@ def _refused(error: Exception) -> ResumeError:
         f"The answer was refused where it was used: {type(error).__name__}: {error!s:.500}. It was taken back, and "
         "the question is open again."
     )
-
-
-def _close(inner: Iterator[Any]) -> None:
-    if isinstance(inner, Generator):
-        inner.close()
-
-
-async def _aclose(inner: AsyncIterator[Any]) -> None:
-    if isinstance(inner, AsyncGenerator):
-        await inner.aclose()

@@ -31,6 +31,7 @@ from pydantic import ValidationError
 
 from agentgraph import bridge
 from agentgraph.errors import ToolTimeoutError
+from agentgraph.neighbours import thread_work
 from agentgraph.tools.failures import passes
 from agentgraph.tools.prepare import PreparedTool
 from agentgraph.tools.results import answer, as_content, is_output
@@ -127,9 +128,18 @@ def _run(this: ToolRun) -> Any:
 
 
 async def _arun(this: ToolRun) -> Any:
-    tool = this.prepared.tool
     if not this.prepared.runs_async:
         return await bridge.run_blocking(_run, this)
+    # The tool's own async code is cancelled, whatever it has at work in threads.
+    token = thread_work.set(None)
+    try:
+        return await _arun_on_the_loop(this)
+    finally:
+        thread_work.reset(token)
+
+
+async def _arun_on_the_loop(this: ToolRun) -> Any:
+    tool = this.prepared.tool
     if not this.prepared.direct:
         return await tool.ainvoke(_full_call(this), this.config)
     if listens(tool, this.config):

@@ -5,7 +5,9 @@ acts on it; what must be left of it stands in the table of `test_fault_matrix.py
 """
 
 import asyncio
+import contextlib
 import inspect
+import signal
 import threading
 from collections import Counter
 
@@ -201,6 +203,14 @@ def task_cancelled(scene):
     assert isinstance(scene.held(lambda task: task.cancel()), asyncio.CancelledError)
 
 
+def task_cancelled_in_sync_code(scene):
+    def then(task):
+        task.cancel()
+        scene.gate.open()
+
+    assert isinstance(scene.held(then), asyncio.CancelledError)
+
+
 def cancelled_now(scene):
     control = RunControl()
     assert isinstance(scene.held(lambda: control.cancel("now") and None, control=control), RunCancelledError)
@@ -220,6 +230,63 @@ def deadline(scene):
     """The clock's own call, made at the moment when the tool is at work."""
     control = RunControl(deadline=10 * SECONDS)
     assert isinstance(scene.held(control.expire, control=control), DeadlineError)
+
+
+def deadline_in_sync_code(scene):
+    control = RunControl(deadline=10 * SECONDS)
+
+    def then():
+        control.expire()
+        scene.gate.open()
+
+    assert isinstance(scene.held(then, control=control), DeadlineError)
+
+
+def stream_closed(scene):
+    """Left by its reader, after the first tool's result and before the second one's."""
+    _read_and_close(scene, lambda: None)
+
+
+def stream_closed_in_sync_code(scene):
+    _read_and_close(scene, scene.gate.open)
+
+
+def _read_and_close(scene, then):
+    # With the mode "custom" langgraph wakes up for each piece; else, in sync runs, only when the next tool has ended.
+    modes = {"stream_mode": ["updates", "custom"]}
+
+    def close():
+        with contextlib.closing(scene.agent.stream({"messages": "go"}, scene.thread, **modes)) as pieces:
+            assert next(piece for _, piece in pieces if "tools" in piece)
+            scene.gate.arrived.wait()
+            then()
+
+    async def aclose():
+        async with contextlib.aclosing(scene.agent.astream({"messages": "go"}, scene.thread, **modes)) as pieces:
+            while "tools" not in (await anext(pieces))[1]:
+                pass
+            await scene.gate.arrived.wait_async()
+            then()
+
+    if scene.way == "sync":
+        close()
+    else:
+        asyncio.run(asyncio.wait_for(aclose(), SECONDS))
+
+
+def interrupted(scene):
+    """Ctrl-C while a tool is at work that nobody can end."""
+
+    def press():
+        scene.gate.arrived.wait()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        scene.gate.open()
+
+    pressing = threading.Thread(target=press, daemon=True)
+    pressing.start()
+    with pytest.raises(KeyboardInterrupt):
+        scene.say("go")
+    pressing.join(SECONDS)
 
 
 def step_limit(steps):

@@ -67,6 +67,8 @@ CALLS_BLOCKING = "ai: -> first(x='1') -> blocking(x='1')"
 DID_GOOD, DID_FIRST = "tool good: good 1", "tool first: first 1"
 STOPPED = ["human: go", CALLS_SLOW, DID_FIRST, "tool slow error: not finished"]
 STARTED = {"first 1": 1, "slow 1 began": 1}
+AWAITED = ["human: go", CALLS_BLOCKING, DID_FIRST, "tool blocking: blocking 1"]
+BOTH = {"first 1": 1, "blocking 1": 1}
 PAID = ["human: go", CALLS_PAY, DID_GOOD, "tool pay: paid 1", "ai: Paid."]
 
 FAULTS: dict[str, Row] = {
@@ -94,18 +96,17 @@ FAULTS: dict[str, Row] = {
         ],
         {"good 1": 1},
     ),
-    "task cancelled in a tool": Row(faults.task_cancelled, [[FIRST, SLOW]], STOPPED, STARTED, ways=("async",)),
-    # In sync runs the two below are a race: langgraph's executor may be closed between a tool's return and the moment
-    # at which its result is handed over, and the result is then lost (seen once in six runs of this table).
-    "cancelled now in an async tool": Row(faults.cancelled_now, [[FIRST, SLOW]], STOPPED, STARTED, ways=("async",)),
-    "cancelled now in a sync tool": Row(
-        faults.cancelled_now_in_sync_code,
-        [[FIRST, BLOCKING]],
-        ["human: go", CALLS_BLOCKING, DID_FIRST, "tool blocking: blocking 1"],
-        {"first 1": 1, "blocking 1": 1},
-        ways=("sync",),
+    "task cancelled in an async tool": Row(faults.task_cancelled, [[FIRST, SLOW]], STOPPED, STARTED, ways=("async",)),
+    "task cancelled in a sync tool": Row(
+        faults.task_cancelled_in_sync_code, [[FIRST, BLOCKING]], AWAITED, BOTH, ways=("async",)
     ),
-    "deadline in a tool": Row(faults.deadline, [[FIRST, SLOW]], STOPPED, STARTED, ways=("async",)),
+    "cancelled now in an async tool": Row(faults.cancelled_now, [[FIRST, SLOW]], STOPPED, STARTED),
+    "cancelled now in a sync tool": Row(faults.cancelled_now_in_sync_code, [[FIRST, BLOCKING]], AWAITED, BOTH),
+    "deadline in an async tool": Row(faults.deadline, [[FIRST, SLOW]], STOPPED, STARTED),
+    "deadline in a sync tool": Row(faults.deadline_in_sync_code, [[FIRST, BLOCKING]], AWAITED, BOTH),
+    "stream closed in an async tool": Row(faults.stream_closed, [[FIRST, SLOW]], STOPPED, STARTED),
+    "stream closed in a sync tool": Row(faults.stream_closed_in_sync_code, [[FIRST, BLOCKING]], AWAITED, BOTH),
+    "Ctrl-C in a sync tool": Row(faults.interrupted, [[FIRST, BLOCKING]], AWAITED, BOTH),
     "step limit before the tools": Row(
         faults.step_limit(2), [[GOOD]], ["human: go", CALLS_GOOD, "tool good error: not finished"], {}
     ),
