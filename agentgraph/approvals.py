@@ -172,7 +172,7 @@ def _problem(decision: Any, allowed: Sequence[str]) -> str | None:
         return f'{expected}, as in {{"type": {json.dumps(next(iter(allowed), "approve"))}}}, but it is no object'
     if not isinstance(kind, str) or kind not in allowed:
         known = "is not allowed here" if kind in DECISIONS else "is no decision"
-        return f"{expected}; {_bounded(repr(kind))} {known}"
+        return f"{expected}; {_bounded(_shown(kind))} {known}"
     if kind == "edit":
         return _action_problem(decision.get("edited_action"))
     if "edited_action" in decision:

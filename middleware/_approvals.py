@@ -37,6 +37,7 @@ __all__ = [
     "ask",
     "asked_before",
     "edit_of",
+    "forgotten",
     "review_of",
     "with_notice",
 ]
@@ -135,6 +136,14 @@ class Outcome:
         review = Review(message_id=self.message.id or "", allowed=self.allowed, answered=self.answered)
         update = {EDITS: self.edits, REVIEWS: {**(state.get(REVIEWS) or {}), policy.mark: review}}
         return {"messages": answers, **update} if answers else update
+
+
+def forgotten(state: Any) -> dict[str, Any] | None:
+    """Take away what was decided about an earlier message."""
+    message = last_ai_message(state["messages"])
+    records = [*(state.get(EDITS) or {}).values(), *(state.get(REVIEWS) or {}).values()]
+    stale = [one for one in records if message is None or one.get("message_id") != message.id]
+    return {EDITS: {}, REVIEWS: {}} if stale else None
 
 
 def _replaced(call: ToolCall, edit: Edit | None) -> ToolCall:

@@ -1,5 +1,6 @@
 """Which calls need a decision, and how they are put to a person."""
 
+import copy
 import inspect
 import json
 from collections.abc import Mapping, Sequence
@@ -116,7 +117,10 @@ class Policy:
         when = config.get("when")
         if when is None:
             return put.edited_from != put.call["name"]
-        return bool(when(request))
+        said = when(request.override(tool_call=_own(request.tool_call)))
+        if inspect.isawaitable(said):
+            raise ConfigurationTypeError(_awaitable(put.call["name"], "when", said, "True or False"))
+        return bool(said)
 
     def question(self, puts: Sequence[Put], state: Any, runtime: Runtime[Any]) -> HITLRequest:
         """The question about several calls at once."""
@@ -134,8 +138,8 @@ class Policy:
         self, put: Put, request: ToolCallRequest, runtime: Runtime[Any]
     ) -> tuple[ToolApprovalRequest, dict[str, Any]]:
         """The question about one call, and the schema of its answer."""
-        config = self.configs[put.call["name"]]
         name = put.call["name"]
+        config = self.configs.get(name, _ANY)
         tool = request.tool if request.tool is not None and request.tool.name == name else None
         return ToolApprovalRequest(
             type="tool_approval",
@@ -146,19 +150,44 @@ class Policy:
         ), decision_schema(config["allowed_decisions"], name, tool, config.get("args_schema"))
 
     def _review_config(self, name: str) -> ReviewConfig:
-        config = self.configs[name]
+        config = self.configs.get(name, _ANY)
         review = ReviewConfig(action_name=name, allowed_decisions=list(config["allowed_decisions"]))
         if "args_schema" in config:
             review["args_schema"] = config["args_schema"]
         return review
 
     def _description(self, put: Put, state: Any, runtime: Runtime[Any]) -> str:
-        given = self.configs[put.call["name"]].get("description")
+        name = put.call["name"]
+        given = self.configs.get(name, _ANY).get("description")
         if callable(given):
-            return given(put.call, state, runtime)
+            given = given(_own(put.call), state, runtime)
+            if inspect.isawaitable(given):
+                raise ConfigurationTypeError(_awaitable(name, "description", given, "a text"))
+            if not isinstance(given, str):
+                raise ConfigurationTypeError(
+                    f"The description of interrupt_on[{name!r}] gave {repr(given)[:200]}; expected was a text."
+                )
         if given is not None:
             return given
         return f"{self.prefix}\n\nTool: {put.call['name']}\nArguments: {as_json(put.call['args'])}"
+
+
+_ANY = InterruptOnConfig(allowed_decisions=cast("list[DecisionType]", list(DECISIONS)))
+"""For a call that a person was asked about before the policy was changed: whatever was decided holds."""
+
+
+def _own(call: ToolCall) -> ToolCall:
+    """A call for a function of the user's, which cannot change by it what is asked about or what runs."""
+    return {**call, "args": copy.deepcopy(call["args"])}
+
+
+def _awaitable(name: str, part: str, given: Any, expected: str) -> str:
+    if inspect.iscoroutine(given):
+        given.close()
+    return (
+        f"The {part} of interrupt_on[{name!r}] gave something to await, {repr(given)[:200]}; expected was {expected} "
+        "from a plain function, which may block: in async runs it is called in a thread."
+    )
 
 
 def _identity(config: InterruptOnConfig) -> list[str]:
@@ -208,7 +237,7 @@ def _config(name: Any, given: Any) -> InterruptOnConfig | None:
 
 
 def _decisions(name: str, given: Any) -> list[DecisionType]:
-    if isinstance(given, Sequence) and not isinstance(given, str) and given and set(given) <= set(DECISIONS):
+    if isinstance(given, Sequence) and not isinstance(given, str) and given and all(one in DECISIONS for one in given):
         return list(dict.fromkeys(given))
     raise ConfigurationError(
         f"interrupt_on[{name!r}] has allowed_decisions={repr(given)[:200]}; expected was a list of at least one of "
@@ -218,17 +247,26 @@ def _decisions(name: str, given: Any) -> list[DecisionType]:
 
 def _check_parts(name: str, config: InterruptOnConfig) -> None:
     when, description = config.get("when", callable), config.get("description", "")
-    if not callable(when) or inspect.iscoroutinefunction(when):
+    if not callable(when) or _is_async(when):
         raise ConfigurationTypeError(
             f"interrupt_on[{name!r}] has when={repr(when)[:200]}; expected was a plain function of a ToolCallRequest "
             "that returns True where the call needs a decision."
         )
-    if not (isinstance(description, str) or callable(description)) or inspect.iscoroutinefunction(description):
+    if not (isinstance(description, str) or callable(description)) or _is_async(description):
         raise ConfigurationTypeError(
             f"interrupt_on[{name!r}] has description={repr(description)[:200]}; expected was a text, or a plain "
             "function (tool_call, state, runtime) that returns one."
         )
     if "args_schema" in config:
+        if not isinstance(config["args_schema"], Mapping):
+            raise ConfigurationTypeError(
+                f"interrupt_on[{name!r}] has args_schema={repr(config['args_schema'])[:200]}; expected was a JSON "
+                "schema as a dict."
+            )
         from agentgraph.structured_output.json_schemas import check_json_schema  # noqa: PLC0415 - few configs have one
 
         check_json_schema(config["args_schema"])
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

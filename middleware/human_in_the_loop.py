@@ -23,8 +23,6 @@ from agentgraph.hooks import AgentMiddleware
 from agentgraph.state import ResponseT, StateT
 
 from ._approvals import (
-    EDITS,
-    REVIEWS,
     HumanInTheLoopState,
     Outcome,
     answer_message,
@@ -32,6 +30,7 @@ from ._approvals import (
     ask,
     asked_before,
     edit_of,
+    forgotten,
     review_of,
     with_notice,
 )
@@ -52,6 +51,7 @@ from ._approvals_formats import (
     ToolApprovalRequest,
     answer_schema,
 )
+from ._approvals_memory import Memory, memory_of
 from ._approvals_policy import Policy, Put, digest_of, early_request
 
 __all__ = [
@@ -134,6 +134,10 @@ class HumanInTheLoopMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
         interrupt_mode: InterruptMode = "batched",
     ) -> None:
         super().__init__()
+        if not isinstance(description_prefix, str):
+            raise ConfigurationTypeError(
+                f"description_prefix is {repr(description_prefix)[:200]}; expected was a text."
+            )
         if interrupt_mode not in get_args(InterruptMode):
             raise ConfigurationError(
                 f"interrupt_mode is {repr(interrupt_mode)[:200]}; expected was 'batched' (one question a turn) or "
@@ -164,12 +168,10 @@ class HumanInTheLoopMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
         calls = [] if message is None or self.interrupt_mode == "per_call" else pending_calls(state["messages"])
         guarded = [call for call in calls if call["id"]]
         if message is None or not guarded:
-            return _forgotten(state)
+            return forgotten(state)
         outcome = Outcome.of(state, message)
-        puts = [put for put in outcome.puts(guarded) if self._policy.guards(put)]
-        if not puts:
-            return _forgotten(state)
-        self._review(puts, outcome, state, runtime)
+        if not self._review(outcome.puts(guarded), outcome, state, runtime):
+            return forgotten(state)
         return outcome.update(state, self._policy)
 
     async def aafter_model(self, state: StateT, runtime: Runtime[ContextT]) -> dict[str, Any] | None:
@@ -204,20 +206,29 @@ class HumanInTheLoopMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
             decided = self._decide(request)
         return decided if isinstance(decided, ToolMessage) else self._told(await handler(decided), request, decided)
 
-    def _review(self, puts: list[Put], outcome: Outcome, state: Any, runtime: Runtime[Any]) -> None:
-        """Ask until nothing is open: an edit may lead to a further question, which has an answer of its own."""
+    def _review(self, puts: list[Put], outcome: Outcome, state: Any, runtime: Runtime[Any]) -> bool:
+        """Ask until nothing is open; gives whether anything was guarded.
+
+        An edit may lead to a further question, which has an answer of its own. What a person was asked about is decided
+        by the answer, also where the policy does not guard it any more.
+        """
         given = answers_given()
+        answered = asked_before(puts, given.pop(0) if given else None)
+        puts = [put for put in puts if put in answered or self._policy.guards(put)]
+        is_guarded = bool(puts)
         while puts:
-            asked = asked_before(puts, given.pop(0) if given else None) or [
+            asked = answered or [
                 put for put in puts if self._policy.is_due(put, early_request(put.call, state, runtime))
             ]
             for put in puts:
                 if put not in asked:
                     outcome.allow(put)
             if not asked:
-                return
+                break
             question = self._policy.question(asked, state, runtime)
             puts = outcome.decide(asked, ask(question, answer_schema(len(asked)))["decisions"])
+            answered = asked_before(puts, given.pop(0) if given else None)
+        return is_guarded
 
     def _decide(self, request: ToolCallRequest) -> ToolCallRequest | ToolMessage:
         """The request to run, or the answer to a call that must not run."""
@@ -229,7 +240,8 @@ class HumanInTheLoopMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
         to_run: ToolCall = call if edit is None else {**call, "name": edit["name"], "args": edit["args"]}
         if review is not None and review["allowed"].get(call["id"] or "") == digest_of(to_run):
             return _changed(request, to_run)
-        return self._ask(Put(to_run, call), request)
+        put = memory_of(request).edited.get(digest_of(to_run), Put(to_run, call))
+        return self._ask(put, request)
 
     def _ask(self, put: Put, request: ToolCallRequest) -> ToolCallRequest | ToolMessage:
         """Ask about one call until nothing is open."""
@@ -241,31 +253,36 @@ class HumanInTheLoopMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
             if decision["type"] != "edit":
                 return answer_message(put.model_call, decision)
             put = put.edited(decision)
+            memory_of(request).edited[digest_of(put.call)] = put
 
     def _decision(self, put: Put, request: ToolCallRequest) -> Decision | None:
         """What a person says about the call; None where nobody has to be asked."""
-        digest, memory = digest_of(put.call), _memory(request)
-        if digest in put.seen or not self._policy.guards(put):
+        digest, memory = digest_of(put.call), memory_of(request)
+        if digest in put.seen:
             return None
         key = f"{self._policy.mark}:{digest}"
-        if key not in memory:
-            asked = [digest] in answers_given() or self._policy.is_due(put, request)
-            memory[key] = ask(*self._policy.single_question(put, request, get_runtime())) if asked else None
-        return memory[key]
+        if key not in memory.decisions:
+            memory.decisions[key] = self._answer(put, request, memory)
+        return memory.decisions[key]
+
+    def _answer(self, put: Put, request: ToolCallRequest, memory: Memory) -> Decision | None:
+        digest, is_due = digest_of(put.call), self._policy.is_due(put, request)
+        if not is_due and answers_given().count([digest]) <= memory.used.count(digest):
+            return None
+        if digest in memory.foreign:
+            return memory.foreign.pop(digest)
+        answer: Decision = ask(*self._policy.single_question(put, request, get_runtime()))
+        memory.used.append(digest)
+        if not is_due:
+            # It was asked by another approval, or by this one before its policy changed its mind.
+            memory.foreign[digest] = answer
+        return answer
 
     def _told(self, result: Any, request: ToolCallRequest, ran: ToolCallRequest) -> Any:
         """The result, with the notice where a person has edited the call."""
         if digest_of(ran.tool_call) == digest_of(request.tool_call):
             return result
         return with_notice(result, request.tool_call, ran.tool_call, self.edit_notice)
-
-
-def _forgotten(state: Any) -> dict[str, Any] | None:
-    """Take away what was decided about an earlier message."""
-    message = last_ai_message(state["messages"])
-    records = [*(state.get(EDITS) or {}).values(), *(state.get(REVIEWS) or {}).values()]
-    stale = [one for one in records if message is None or one.get("message_id") != message.id]
-    return {EDITS: {}, REVIEWS: {}} if stale else None
 
 
 def _changed(request: ToolCallRequest, call: ToolCall) -> ToolCallRequest:
@@ -277,14 +294,3 @@ def _changed(request: ToolCallRequest, call: ToolCall) -> ToolCallRequest:
     tools = getattr(request.runtime, "tools", None) or []
     tool = next((one for one in tools if one.name == call["name"]), None)
     return request.override(tool_call=call, tool=tool)  # type: ignore[arg-type] # None is an unknown tool
-
-
-def _memory(request: ToolCallRequest) -> dict[str, Decision | None]:
-    """The decisions of this run of the call: a retry further out is not asked about again.
-
-    Kept on the call's runtime, which is made anew for every run and is the same for all tries of one.
-    """
-    if request.runtime is None:
-        return {}
-    memory: dict[str, Decision | None] = vars(request.runtime).setdefault("_hitl_decisions", {})
-    return memory

@@ -183,6 +183,9 @@ def test_what_is_shown_of_an_answer_is_bounded():
     assert len(str(refused.value)) < 1_000
     with pytest.raises(ResumeError, match="Given was a Hostile"):
         check_answer(batched(), Hostile())
+    for question, answer in ((single(), {"type": Hostile()}), (batched(), {"decisions": [{"type": Hostile()}]})):
+        with pytest.raises(ResumeError, match="a Hostile is no decision"):
+            check_answer(question, answer)
 
 
 def test_a_digest_does_not_depend_on_the_order_of_arguments_but_on_all_else():

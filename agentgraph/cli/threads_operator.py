@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from agentgraph.threads.access import AgentOrSaver, in_thread, thread_of
 __all__ = ["Operator", "at_work"]
 
 SQLITE = "sqlite:///"
+DAY = 86_400.0
 
 
 class Operator:
@@ -84,7 +84,7 @@ class Operator:
 
     def prune(self, thread: str, keep_last: int | None, days: float | None, *, snapshot: bool) -> None:
         """Delete old checkpoints."""
-        age = None if days is None else timedelta(days=days)
+        age = None if days is None else days * DAY
         self._printer.pruned(threads.prune(self._target, thread, keep_last=keep_last, max_age=age, snapshot=snapshot))
 
     def repair(self, thread: str, *, write: bool) -> None:

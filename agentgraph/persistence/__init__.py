@@ -10,6 +10,7 @@ module              answers
 `leases`            who may run on a thread now?
 `serializing`       which bytes are a value, and which value are these bytes? (`registry`: which types may come back;
                     `rebuilding`: objects from their parts)
+`restoring`         how is a saver of langgraph's read, so that nothing of what it stored is lost?
 `guard`             does a saver keep the history that a thread's messages need?
 ==================  ==========================================================================================
 """
@@ -19,6 +20,7 @@ from agentgraph.persistence.guard import keeps_history
 from agentgraph.persistence.leases import ThreadLease
 from agentgraph.persistence.opening import open_checkpointer
 from agentgraph.persistence.registry import types_of
+from agentgraph.persistence.restoring import restoring
 from agentgraph.persistence.serializing import StrictSerializer, register_types
 
 __all__ = [
@@ -29,5 +31,6 @@ __all__ = [
     "keeps_history",
     "open_checkpointer",
     "register_types",
+    "restoring",
     "types_of",
 ]

@@ -23,7 +23,7 @@ from langgraph.checkpoint.base import (
 from agentgraph.errors import CheckpointError
 from agentgraph.persistence.leases import Leases, ThreadLease
 
-__all__ = ["Checkpointer", "InThreads", "OnBusy"]
+__all__ = ["GAP", "Checkpointer", "InThreads", "OnBusy", "gap_parameters", "no_letter"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -105,6 +105,26 @@ class Checkpointer(BaseCheckpointSaver[str]):
     async def aclose(self) -> None:
         """The same from async code."""
         self.close()
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """What channels that store only their changes were written, back to their last whole value.
+
+        Raises:
+            CheckpointError: one of the checkpoints in between was deleted, so a part of it is lost.
+        """
+        found = super().get_delta_channel_history(config=config, channels=channels)
+        if any("seed" not in one for one in found.values()):
+            names = config.get("configurable", {})
+            line = str(names["thread_id"]), str(names.get("checkpoint_ns", "")), names.get("checkpoint_id")
+            if (gone := self._gap(*line)) is not None:
+                raise CheckpointError(_gap_text(line[0], gone, channels))
+        return found
+
+    @abstractmethod
+    def _gap(self, thread_id: str, namespace: str, checkpoint_id: str | None) -> str | None:
+        """The first checkpoint before one (None: the newest) that is named as a parent and is not there."""
 
     @abstractmethod
     def _release(self) -> None:
@@ -226,6 +246,46 @@ class InThreads(Checkpointer):
     async def aclose(self) -> None:
         """`close` from async code."""
         await asyncio.to_thread(self.close)
+
+
+GAP = """
+WITH RECURSIVE line(id, parent) AS (
+    SELECT checkpoint_id, parent_checkpoint_id FROM checkpoints
+    WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = COALESCE(?, (
+        SELECT MAX(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ?
+    ))
+    UNION ALL
+    SELECT c.checkpoint_id, c.parent_checkpoint_id FROM line JOIN checkpoints c
+    ON c.thread_id = ? AND c.checkpoint_ns = ? AND c.checkpoint_id = line.parent
+)
+SELECT parent FROM line WHERE parent IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM checkpoints p WHERE p.thread_id = ? AND p.checkpoint_ns = ? AND p.checkpoint_id = line.parent
+)
+"""
+"""The SQL of `_gap`, for both databases; see `gap_parameters`."""
+
+
+def gap_parameters(thread_id: str, namespace: str, checkpoint_id: str | None) -> tuple[str | None, ...]:
+    """The parameters of GAP."""
+    line = (thread_id, namespace)
+    return (*line, checkpoint_id, *line, *line, *line)
+
+
+def _gap_text(thread_id: str, gone: str, channels: Sequence[str]) -> str:
+    return (
+        f"The checkpoint {gone!r} of the thread {thread_id!r:.200} was deleted, but {', '.join(map(repr, channels))} "
+        "of the newer ones is read from it, so a part of it is lost. Nothing was changed. Put the rows back from a "
+        "backup, or delete the thread. To make threads small, use agentgraph.threads.prune, which keeps what is needed."
+    )
+
+
+def no_letter(error: UnicodeEncodeError) -> str:
+    """Why a text cannot be stored that holds half of a surrogate pair; for an error."""
+    return (
+        f"{error.object[error.start : error.end]!r} in a name (the id of a thread, a field, metadata) is no letter, so "
+        "no database takes it. Nothing was stored by this call. Repair the name, for example with "
+        "name.encode(errors='replace').decode()."
+    )
 
 
 def _take(found: Iterator[CheckpointTuple]) -> list[CheckpointTuple]:

@@ -14,10 +14,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.persistence.checkpointer import Checkpointer
 
-__all__ = ["keeps_history"]
+__all__ = ["KEEPING", "keeps_history"]
 
 # By name, so that no database's package is loaded to compare a class with it.
-_KEEPING = frozenset(
+KEEPING = frozenset(
     {
         "langgraph.checkpoint.sqlite.SqliteSaver",
         "langgraph.checkpoint.sqlite.aio.AsyncSqliteSaver",
@@ -69,7 +69,7 @@ def keeps_history(saver: Any) -> bool:
 
 def _is_known(cls: type) -> bool:
     for ancestor in cls.__mro__:
-        if ancestor in {InMemorySaver, Checkpointer} or f"{ancestor.__module__}.{ancestor.__name__}" in _KEEPING:
+        if ancestor in {InMemorySaver, Checkpointer} or f"{ancestor.__module__}.{ancestor.__name__}" in KEEPING:
             return True
         if any(name in vars(ancestor) for name in _STORING):
             return False

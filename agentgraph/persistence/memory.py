@@ -84,6 +84,13 @@ class MemoryCheckpointer(Checkpointer, InMemorySaver):
         with self._open():
             return super().get_delta_channel_history(config=config, channels=channels)
 
+    def _gap(self, thread_id: str, namespace: str, checkpoint_id: str | None) -> str | None:
+        there = self.storage.get(thread_id, {}).get(namespace, {})
+        here = checkpoint_id or max(there, default=None)
+        while here is not None and here in there:
+            here = there[here][2]
+        return here
+
     def _open(self) -> AbstractContextManager[Any]:
         self._life.check()
         return self._lock

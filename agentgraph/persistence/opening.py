@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import math
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,16 +157,31 @@ def _open_sqlite(place: _Place, *, serde: SerializerProtocol, on_busy: OnBusy, m
     sqlite = _module("sqlite")
     path = name[1:]
     if path != sqlite.IN_MEMORY:
-        # Once and for all, because the working directory may change while the checkpointer is open.
-        place_of_file = Path(path).expanduser().absolute()
-        if not place_of_file.parent.is_dir():
-            raise ConfigurationError(
-                f"The folder of the database {path!r:.300} does not exist. Make it first, or name another path."
-            )
-        path = str(place_of_file)
+        path = _absolute(path)
     options = _sqlite_options(query)
     checkpointer: Checkpointer = sqlite.SqliteCheckpointer(path, serde=serde, on_busy=on_busy, **options)
     return checkpointer
+
+
+def _absolute(path: str) -> str:
+    """Once and for all, because the working directory may change while the checkpointer is open."""
+    try:
+        os.fsencode(path)
+        place = Path(path).expanduser().absolute()
+        has_folder = place.parent.is_dir()
+    except (ValueError, RuntimeError, OSError) as error:  # letters, a home of nobody's, a name that is too long
+        raise ConfigurationError(_no_path(path, error)) from error
+    if "\0" in path:
+        raise ConfigurationError(_no_path(path, "it holds a NUL"))
+    if not has_folder:
+        raise ConfigurationError(
+            f"The folder of the database {path!r:.300} does not exist. Make it first, or name another path."
+        )
+    return str(place)
+
+
+def _no_path(path: str, why: object) -> str:
+    return f"The path of the database {path!r:.300} is none that a file can have: {why!s:.200}. Name another path."
 
 
 def _sqlite_options(query: str) -> dict[str, Any]:

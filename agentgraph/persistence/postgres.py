@@ -21,7 +21,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from agentgraph.errors import CheckpointError, ConfigurationError
-from agentgraph.persistence.checkpointer import InThreads, Life, OnBusy, Workers
+from agentgraph.persistence.checkpointer import GAP, InThreads, Life, OnBusy, Workers, gap_parameters, no_letter
 from agentgraph.persistence.leases import lease_number
 from agentgraph.persistence.serializing import Apart, StrictSerializer
 from agentgraph.persistence.sessions import SessionLeases
@@ -88,6 +88,13 @@ class PostgresCheckpointer(InThreads, PostgresSaver):
         stored = {**new_versions, **{name: versions[name] for name in apart}}
         return super().put(config, {**checkpoint, "channel_values": values}, metadata, stored)
 
+    def _gap(self, thread_id: str, namespace: str, checkpoint_id: str | None) -> str | None:
+        with self._pool.connection() as connection:
+            found: str | None = _value(
+                connection, GAP.replace("?", "%s"), *gap_parameters(thread_id, namespace, checkpoint_id)
+            )
+        return found
+
     def _keeps_apart(self, value: Any) -> bool:
         plain = isinstance(value, str | int | float)
         return plain and (isinstance(self.serde, EncryptedSerializer) or not _fits_json(value))
@@ -153,6 +160,8 @@ class _Pool(ConnectionPool[Connection[DictRow]]):
                 self._used[connection] = time.monotonic()
         except (psycopg.Error, PoolTimeout) as error:
             raise CheckpointError(f"{self._life.name!r} cannot be used: {str(error).strip()}") from error
+        except UnicodeEncodeError as error:
+            raise CheckpointError(f"{self._life.name!r} cannot be used: {no_letter(error)}") from error
 
     def connect(self) -> Connection[DictRow]:
         """A connection outside the pool."""

@@ -4,7 +4,7 @@ import dataclasses
 import enum
 import functools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
@@ -14,14 +14,19 @@ from langgraph.checkpoint.serde.jsonplus import (
     EXT_CONSTRUCTOR_SINGLE_ARG,
     EXT_PYDANTIC_V2,
 )
+from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import Item
 from langgraph.types import Send
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, PlainValidator, ValidationError, WrapValidator
+from pydantic_core import PydanticUndefined
 
 from agentgraph.errors import CheckpointError
 from agentgraph.persistence.registry import type_name
 
 __all__ = ["parts_of", "rebuild"]
+
+_VALIDATORS = (AfterValidator, BeforeValidator, PlainValidator, WrapValidator)
+_NOTHING = object()
 
 Parts = tuple[int, Any]
 """A code of langgraph's format and the arguments that make the object again."""
@@ -34,14 +39,22 @@ def parts_of(value: Any) -> Parts | None:
     return take(value) if take else None
 
 
-def rebuild(cls: type, code: int, content: Any) -> Any:
+def rebuild(cls: type, code: int, content: Any, fields_set: Sequence[str] | None = None) -> Any:
     """An object from its parts.
+
+    Args:
+        cls: its class.
+        code: of the way in which its parts were stored.
+        content: the parts.
+        fields_set: of a model, the fields that were set; None where they are not known, because its parts are what
+            `model_dump` made of it.
 
     Raises:
         CheckpointError: the class has changed so much that the parts do not make one any more.
     """
     try:
-        return _way_together(cls, code)(cls, content)
+        made = _way_together(cls, code)(cls, content)
+        return made if fields_set is None else _settled(made, content, fields_set)
     except Exception as error:
         raise CheckpointError(
             f"A stored {type_name(cls.__module__, cls.__qualname__)} does not fit its class any more: "
@@ -70,6 +83,8 @@ class _Layout(NamedTuple):
     names: frozenset[str]
     keeps_extra: bool
     has_aliases: bool
+    has_private: bool
+    has_validators: bool
 
 
 @functools.lru_cache(maxsize=1024)
@@ -78,6 +93,18 @@ def _layout(cls: type[BaseModel]) -> _Layout:
         names=frozenset(cls.model_fields),
         keeps_extra=cls.model_config.get("extra") == "allow",
         has_aliases=any(one.alias or one.validation_alias for one in cls.model_fields.values()),
+        has_private=bool(cls.__private_attributes__),
+        has_validators=_has_validators(cls),
+    )
+
+
+def _has_validators(cls: type[BaseModel]) -> bool:
+    """Whether code of the class's own takes part when one is made."""
+    found = cls.__pydantic_decorators__
+    return (
+        bool(found.field_validators or found.model_validators or found.validators or found.root_validators)
+        or any(isinstance(one, _VALIDATORS) for field in cls.model_fields.values() for one in field.metadata)
+        or (cls.model_post_init is not BaseModel.model_post_init)
     )
 
 
@@ -168,9 +195,30 @@ def _to_model(cls: Any, content: Any) -> BaseModel:
     return cast("BaseModel", made)
 
 
+def _settled(made: Any, content: Mapping[str, Any], fields_set: Sequence[str]) -> Any:
+    """The model with the values that it had, where validators have made others of these once more."""
+    cls: Any = type(made)
+    layout, values = _layout(cls), vars(made)
+    for name in layout.names & content.keys() if layout.has_validators else ():
+        # Of another type, it is what the class has been changed to since, or a form that only its validators know.
+        if type(values.get(name)) is type(content[name]) and not _same(values[name], content[name]):
+            values[name] = content[name]
+    made.model_fields_set.intersection_update(fields_set)
+    return made
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return a is b or bool(a == b)
+    except GraphBubbleUp:
+        raise
+    except Exception:  # noqa: BLE001 - values of a user's own, such as arrays, need not compare to a truth value
+        return True
+
+
 def _restored(cls: Any, content: Mapping[str, Any]) -> BaseModel:
     """The model as it was, by the way that copies and pickles of models take."""
-    names, keeps_extra, _ = _layout(cls)
+    names, keeps_extra, _, has_private, _ = _layout(cls)
     exact = len(content) == len(names)
     extra = {} if exact else {name: value for name, value in content.items() if name not in names}
     model: BaseModel = cls.__new__(cls)
@@ -179,10 +227,23 @@ def _restored(cls: Any, content: Mapping[str, Any]) -> BaseModel:
             "__dict__": content if exact else {name: content[name] for name in cls.model_fields},
             "__pydantic_extra__": extra if keeps_extra else None,
             "__pydantic_fields_set__": {*content},
-            "__pydantic_private__": None,
+            "__pydantic_private__": _private_defaults(cls, content) if has_private else None,
         }
     )
     return model
+
+
+def _private_defaults(cls: Any, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Private attributes as a new model has them; like pydantic, checkpoints do not hold their values."""
+    found: dict[str, Any] = {}
+    for name, one in cls.__private_attributes__.items():
+        make: Any = one.default_factory
+        if make is None:
+            found[name] = one.get_default()
+        else:
+            takes_fields = getattr(one, "default_factory_takes_validated_data", False)  # in newer versions of pydantic
+            found[name] = make({**content, **found}) if takes_fields else make()
+    return {name: value for name, value in found.items() if value is not PydanticUndefined}
 
 
 def _to_dataclass(cls: Any, content: Mapping[str, Any]) -> Any:
@@ -190,7 +251,8 @@ def _to_dataclass(cls: Any, content: Mapping[str, Any]) -> Any:
     given = {name: value for name, value in content.items() if name in fields}
     try:
         made = cls(**{name: value for name, value in given.items() if fields[name].init})
-        rest = {name: value for name, value in given.items() if not fields[name].init}
+        # Also those that its code has made anew out of what it had made of them before.
+        rest = {name: value for name, value in given.items() if not _same(getattr(made, name, _NOTHING), value)}
     except Exception:
         # It is not made of its fields alone (InitVar, an own __init__), or refuses today what it was yesterday.
         if given.keys() != fields.keys():

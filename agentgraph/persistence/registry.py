@@ -36,6 +36,7 @@ _BUILT_IN: dict[tuple[str, str], type] = {
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
     ("builtins", "int"): int,
+    ("builtins", "dict"): dict,
     ("collections", "deque"): deque,
     ("pydantic.types", "SecretStr"): SecretStr,
     ("pydantic.types", "SecretBytes"): SecretBytes,

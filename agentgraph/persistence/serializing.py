@@ -7,14 +7,20 @@ read, and the other way round. What differs:
 - Objects are stored by their fields' own values and not by `model_dump`: what stands in a field typed `Any`, for
   instance the artifact of a tool, keeps its type; dataclasses keep computed fields; classes within classes, tuples and
   integers beyond 64 bits come back.
+- Dicts keep objects as keys, and moments their time zones. What validators and `__post_init__` once made of a value is
+  not made of it again. Private attributes of models are not stored, as pydantic itself leaves them out.
 """
 
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
 from typing import Any, NamedTuple, Self
+from zoneinfo import ZoneInfo
 
 import ormsgpack
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import (
     EXT_CONSTRUCTOR_KW_ARGS,
@@ -36,8 +42,7 @@ from agentgraph.persistence.registry import Registry, is_plain, type_name, types
 __all__ = ["Apart", "StrictSerializer", "register_types"]
 
 _WRITE = (
-    ormsgpack.OPT_NON_STR_KEYS
-    | ormsgpack.OPT_PASSTHROUGH_BIG_INT
+    ormsgpack.OPT_PASSTHROUGH_BIG_INT
     | ormsgpack.OPT_PASSTHROUGH_DATACLASS
     | ormsgpack.OPT_PASSTHROUGH_DATETIME
     | ormsgpack.OPT_PASSTHROUGH_ENUM
@@ -45,6 +50,7 @@ _WRITE = (
     | ormsgpack.OPT_PASSTHROUGH_UUID
     | ormsgpack.OPT_REPLACE_SURROGATES
 )
+_WRITE_KEYS = _WRITE | ormsgpack.OPT_NON_STR_KEYS
 _READ = ormsgpack.OPT_NON_STR_KEYS
 _OBJECTS = frozenset(
     {
@@ -56,6 +62,8 @@ _OBJECTS = frozenset(
         EXT_PYDANTIC_V2,
     }
 )
+_PLAIN_KEYS = frozenset({str, float, bool, type(None), bytes})
+_LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1
 _KEPT = "Nothing was changed."
 _READ_BACK_BY = "model_validate_json"  # langgraph's format has a place for it and ignores what it says
 
@@ -119,7 +127,7 @@ class StrictSerializer(JsonPlusSerializer):
         writer = _Writer(self.registry, self._plain)
         try:
             stored = writer.pack(obj)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise CheckpointError(
                 f"A value of type {type_name(type(obj).__module__, type(obj).__qualname__)} cannot be stored in a "
                 f"checkpoint: {writer.failure or error!s:.300}. State, artifacts and interrupt values can hold plain "
@@ -155,6 +163,13 @@ class Apart:
     value: Any
 
 
+class _Pairs:
+    """A dict whose keys are objects, which MessagePack would turn into texts and numbers."""
+
+    def __init__(self, content: dict[Any, Any]) -> None:
+        self.pairs = [[key, value] for key, value in content.items()]
+
+
 class _Raw(NamedTuple):
     """An extension as it is stored."""
 
@@ -175,14 +190,25 @@ class _Writer:
         self.failure: Exception | None = None
         self._registry = registry
         self._plain = plain
+        self._has_keys = False
 
     def pack(self, value: Any) -> bytes:
-        return ormsgpack.packb(value, default=self._extension, option=_WRITE)
+        if not self._has_keys:
+            try:
+                return ormsgpack.packb(value, default=self._extension, option=_WRITE)
+            except TypeError:
+                if self.failure is not None:
+                    raise
+                # Most dicts have texts as keys, so the others are looked for once this is known not to be enough.
+                self._has_keys = True
+        return ormsgpack.packb(_with_pairs(value), default=self._extension, option=_WRITE_KEYS)
 
     def _extension(self, value: Any) -> Any:
         """What MessagePack has no word for."""
         if isinstance(value, _DeltaSnapshot):
             return ormsgpack.Ext(EXT_DELTA_SNAPSHOT, self.pack(value.value))
+        if type(value) is _Pairs:
+            return ormsgpack.Ext(EXT_CONSTRUCTOR_SINGLE_ARG, self.pack(["builtins", "dict", value.pairs]))
         try:
             parts = parts_of(value)
             return self._leaf(value) if parts is None else self._object(value, *parts)
@@ -197,8 +223,10 @@ class _Writer:
         name = [cls.__module__, cls.__qualname__]
         if code != EXT_PYDANTIC_V2:
             return ormsgpack.Ext(code, self.pack([*name, content]))
+        # Messages are restored as they were in any case, and there are many of them.
+        exact = () if isinstance(value, BaseMessage) else (sorted(value.model_fields_set),)
         try:
-            return ormsgpack.Ext(code, self.pack([*name, content, _READ_BACK_BY]))
+            return ormsgpack.Ext(code, self.pack([*name, content, _READ_BACK_BY, *exact]))
         except (TypeError, ValueError):
             # It has fields of foreign types, which its own serializers may make storable.
             stored = self.pack([*name, value.model_dump(), _READ_BACK_BY])
@@ -206,6 +234,9 @@ class _Writer:
             return ormsgpack.Ext(code, stored)
 
     def _leaf(self, value: Any) -> Any:
+        if type(value) is datetime and isinstance(value.tzinfo, ZoneInfo) and value.tzinfo.key:
+            # langgraph's form has the offset at that moment only, and the zone is lost.
+            return ormsgpack.Ext(EXT_CONSTRUCTOR_KW_ARGS, self.pack(["datetime", "datetime", _zoned(value)]))
         _, stored = self._plain.dumps_typed(value)
         leaf = ormsgpack.unpackb(stored, ext_hook=_Raw, option=_READ)
         if not isinstance(leaf, _Raw):
@@ -251,10 +282,10 @@ class _Reader:
             return self._array(stored)
         if code not in _OBJECTS:
             raise CheckpointError(f"A stored value has the unknown code {code}; a newer version wrote it. {_KEPT}")
-        module, name, content, *_ = self._unpack(stored)
+        module, name, content, *further = self._unpack(stored)
         cls = self._registry.find(module, name)
         if cls is not None:
-            return rebuild(cls, code, content)
+            return rebuild(cls, code, content, *further[1:2])
         if is_plain(module, name):
             return self._by_langgraph(code, stored)
         raise CheckpointError(
@@ -271,6 +302,29 @@ class _Reader:
 
     def _by_langgraph(self, code: int, stored: bytes) -> Any:
         return self._plain.loads_typed(("msgpack", ormsgpack.packb(ormsgpack.Ext(code, stored))))
+
+
+def _with_pairs(value: Any) -> Any:
+    """The value with each dict that has objects as keys in another form; what it holds inside objects comes later."""
+    if isinstance(value, dict):
+        inner = {key: _with_pairs(one) for key, one in value.items()}
+        return inner if all(map(_is_plain_key, inner)) else _Pairs(inner)
+    return [_with_pairs(one) for one in value] if isinstance(value, list) else value
+
+
+def _is_plain_key(key: Any) -> bool:
+    if type(key) in _PLAIN_KEYS:
+        return True
+    if type(key) is int:
+        return _LEAST_INT <= key <= _MOST_INT
+    if type(key) is tuple:
+        return all(map(_is_plain_key, key))
+    return isinstance(key, str) and not isinstance(key, Enum)
+
+
+def _zoned(value: datetime) -> dict[str, Any]:
+    names = ("year", "month", "day", "hour", "minute", "second", "microsecond", "tzinfo", "fold")
+    return {name: getattr(value, name) for name in names}
 
 
 def _warn(module: str, name: str) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -15,8 +16,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.utils import search_where
 
 from agentgraph.errors import CheckpointError
-from agentgraph.persistence.checkpointer import InThreads, Life, OnBusy, Workers
-from agentgraph.persistence.leases import FileLeases, LeaseTable
+from agentgraph.persistence.checkpointer import GAP, InThreads, Life, OnBusy, Workers, gap_parameters, no_letter
+from agentgraph.persistence.leases import FileLeases, LeaseTable, ThreadLease
 
 __all__ = ["IN_MEMORY", "SqliteCheckpointer"]
 
@@ -57,6 +58,7 @@ class SqliteCheckpointer(InThreads, SqliteSaver):
         self._begin(Life(f"sqlite:///{path}"), LeaseTable() if path == IN_MEMORY else FileLeases(path), on_busy)
         self._workers = Workers(1)
         self._pid = os.getpid()
+        self._file: tuple[int, int] | None = None
         SqliteSaver.__init__(self, self._connect(), serde=serde)
 
     def setup(self) -> None:
@@ -74,7 +76,31 @@ class SqliteCheckpointer(InThreads, SqliteSaver):
                     raise
                 time.sleep(PAUSE_SECONDS)
             else:
+                self._file = self._file_at_path()
                 return
+
+    def thread_lease(self, thread_id: str) -> ThreadLease | None:
+        """Reserve a thread for one run, without waiting; see Checkpointer.
+
+        Raises:
+            CheckpointError: also where the file was deleted or replaced, because what is written would be lost.
+        """
+        if self._file is not None and self._file != self._file_at_path() and not self._life.closed:
+            raise CheckpointError(
+                f"The file of {self.url!r} was deleted or replaced while it was open, so what a run writes would be "
+                "lost. Nothing was done. Close the checkpointer, see to the file, and open it again."
+            )
+        return super().thread_lease(thread_id)
+
+    def _file_at_path(self) -> tuple[int, int] | None:
+        """Which file is at the path now; None for none, and for a database in memory."""
+        if self._path == IN_MEMORY:
+            return None
+        try:
+            found = Path(self._path).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
@@ -88,6 +114,8 @@ class SqliteCheckpointer(InThreads, SqliteSaver):
                 yield from self._transaction(commit=transaction)
         except sqlite3.Error as error:
             raise CheckpointError(f"{self.url!r} cannot be used: {error}. {_advice(error)}") from error
+        except UnicodeEncodeError as error:
+            raise CheckpointError(f"{self.url!r} cannot be used: {no_letter(error)}") from error
 
     def _transaction(self, *, commit: bool) -> Iterator[sqlite3.Cursor]:
         cursor = self.conn.cursor()
@@ -122,6 +150,11 @@ class SqliteCheckpointer(InThreads, SqliteSaver):
             if (one := self.get_tuple({"configurable": names})) is not None:
                 yield one
 
+    def _gap(self, thread_id: str, namespace: str, checkpoint_id: str | None) -> str | None:
+        with self.cursor(transaction=False) as cursor:
+            row = cursor.execute(GAP, gap_parameters(thread_id, namespace, checkpoint_id)).fetchone()
+        return row[0] if row else None
+
     def _connect(self) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(self._path, timeout=self._timeout, check_same_thread=False)
@@ -141,6 +174,7 @@ class SqliteCheckpointer(InThreads, SqliteSaver):
         _abandoned.append(self.conn)
         self.lock = threading.Lock()
         self.conn = self._connect()
+        self._file = self._file_at_path()
         self._pid = os.getpid()
 
     def _release(self) -> None:
@@ -156,6 +190,8 @@ def _advice(error: sqlite3.Error) -> str:
         return (
             "Another process has been writing for longer than the timeout; raise it (?timeout=seconds) or find out why."
         )
-    if "not a database" in text:
+    if "not a database" in text or "malformed" in text:
         return "The file is something else, or damaged; nothing was changed."
+    if "no such column" in text:
+        return "It has a table of another program's under the name of one of ours. Name another file."
     return "Nothing was changed by this call. Check the path, the rights and the space on the disk."

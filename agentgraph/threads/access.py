@@ -130,7 +130,13 @@ def checkpoint_id_of(config: RunnableConfig | None) -> str | None:
 
 
 def in_thread(thread_id: str, checkpoint_id: str | None = None) -> RunnableConfig:
-    """The config of a thread, or of one checkpoint of it."""
+    """The config of a thread, or of one checkpoint of it.
+
+    Raises:
+        ConfigurationError: the id of the checkpoint is empty, which would stand for the newest.
+    """
+    if checkpoint_id == "":
+        raise ConfigurationError("An empty id of a checkpoint was given. Leave it out for the newest one.")
     names = {"thread_id": thread_id, "checkpoint_ns": ""}
     return {"configurable": names if checkpoint_id is None else {**names, "checkpoint_id": checkpoint_id}}
 

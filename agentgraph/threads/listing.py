@@ -89,6 +89,8 @@ async def alist_threads(
 def _list(saver: Saver, limit: int, before: ThreadSummary | str | None) -> Steps:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ConfigurationError(f"limit={limit!r:.100} was given; expected a number of threads from 1 up.")
+    if before == "":
+        raise ConfigurationError("before='' was given; expected a checkpoint id, or None for the first page.")
     place = (
         None
         if before is None

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,10 @@ def test_options_of_sqlite_stand_in_the_url(sqlite_url, option, level):
         ("sqlite://", "'sqlite://' names no file"),
         ("sqlite:///", "names no file"),
         ("sqlite:////no/such/folder/a.db", "The folder of the database '/no/such/folder/a.db' does not exist"),
+        ("sqlite:///a\0b.db", "is none that a file can have: it holds a NUL"),
+        ("sqlite:///\ud800.db", "is none that a file can have: 'utf-8' codec"),
+        ("sqlite:///~nobody-of-that-name/a.db", "is none that a file can have: Could not determine home"),
+        (f"sqlite:////{'x' * 300}/a.db", "is none that a file can have"),
         ("sqlite:///a.db?timeout=soon", "timeout='soon' was given; expected seconds"),
         ("sqlite:///a.db?timeout=-1", "expected seconds"),
         ("sqlite:///a.db?timeout=nan", "expected seconds"),
@@ -221,6 +226,34 @@ def test_a_file_that_is_no_database_is_a_clear_error_and_stays_as_it_was(tmp_pat
         open_checkpointer(f"sqlite:///{path}")
 
     assert path.read_text() == "Dear reader, " * 100
+
+
+@pytest.mark.parametrize("what", ["deleted", "replaced"])
+def test_a_file_that_goes_while_it_is_open_is_noticed_before_a_run_writes(tmp_path, what):
+    path = tmp_path / "threads.db"
+    with open_checkpointer(f"sqlite:///{path}") as saver:
+        talk(saver, "one")
+        path.rename(tmp_path / "moved.db")
+        if what == "replaced":
+            path.touch()
+
+        for say in (talk, lambda *words: asyncio.run(atalk(*words))):
+            with pytest.raises(CheckpointError, match="was deleted or replaced while it was open"):
+                say(saver, "two")
+
+    with pytest.raises(CheckpointError, match="was closed and is used again"):
+        talk(saver, "three")
+
+
+def test_a_table_of_another_program_is_named_as_the_reason(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("CREATE TABLE checkpoints (number INTEGER)")
+
+    with (
+        open_checkpointer(f"sqlite:///{tmp_path}/other.db") as saver,
+        pytest.raises(CheckpointError, match="a table of another program's under the name of one of ours"),
+    ):
+        talk(saver, "one")
 
 
 def test_the_types_of_a_module_and_of_annotations_are_registered():
