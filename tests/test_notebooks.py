@@ -56,6 +56,16 @@ LAST_LINES: dict[str, list[str | None]] = {
         "was sound: False - checkpoints: 5",
         "ai: Sunny, it seems.",
     ],
+    "05-in-a-service": [
+        "",
+        "{'error': 'ModelError', 'status': 502, 'message': 'down'}",
+        "",
+        "",
+        "paid: []",
+        "[422, 200, 422] paid: [('Ann', 500)]",
+        "404 RunCancelledError",
+        "answer 404",
+    ],
 }
 
 
@@ -74,7 +84,7 @@ def last_line(cell: Any) -> str:
 
 
 def test_the_notebooks_are_numbered_without_a_gap() -> None:
-    assert [path.name[:3] for path in NOTEBOOKS] == ["01-", "02-", "03-", "04-"]
+    assert [path.name[:3] for path in NOTEBOOKS] == ["01-", "02-", "03-", "04-", "05-"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
