@@ -2,7 +2,7 @@
 
 ::
 
-    python -m tests.crashing_agent <database> <log of side effects> <where it dies> [answer]
+    python -m tests.crashing_agent <URL of the database> <log of side effects> <where it dies> [answer]
 """
 
 import asyncio
@@ -88,9 +88,9 @@ def tools(log: Path, saver: Any, *, dies: bool) -> list[Any]:
     return [good, bad, ask_twice]
 
 
-def main(database: str, log: str, where: str, *answer: str) -> None:
+def main(url: str, log: str, where: str, *answer: str) -> None:
     """Run until it dies, or until the first question."""
-    with open_checkpointer(f"sqlite:///{database}") as saver:
+    with open_checkpointer(url) as saver:
         agent = create_agent(
             ScriptedModel(replies=[CALLS[where]]),
             tools(Path(log), saver, dies=True),

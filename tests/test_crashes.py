@@ -18,6 +18,9 @@ from agentgraph.persistence import open_checkpointer
 from agentgraph.runs import pending_questions
 from agentgraph.testing import ScriptedModel, assert_valid_history, describe
 from tests.crashing_agent import THREAD, Between, tools
+from tests.persistence.conftest import postgres_server, postgres_url
+
+__all__ = ["postgres_server", "postgres_url"]  # fixtures
 
 SECONDS = 60
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,39 +33,53 @@ def way(request):
 
 @pytest.fixture(scope="module")
 def crashed(tmp_path_factory):
-    """A folder with what a killed process left behind; each kind of crash happens once and is copied."""
+    """A folder with what a killed process left behind in SQLite; each kind of crash happens once and is copied."""
     folders = {}
-
-    def happen(where, way):
-        folder = tmp_path_factory.mktemp("crash")
-        codes = [run_crashing(folder, where, way)]
-        if where == "between two questions":
-            codes.append(run_crashing(folder, where, way, "yes"))
-        assert codes == [0] * (len(codes) - 1) + [-signal.SIGKILL]
-        return folder
 
     def copy(where, way, to):
         if (where, way) not in folders:
-            folders[where, way] = happen(where, way)
+            folders[where, way] = tmp_path_factory.mktemp("crash")
+            crash(f"sqlite:///{folders[where, way] / 't.db'}", folders[where, way] / "log", where, way)
         shutil.copytree(folders[where, way], to, dirs_exist_ok=True)
+        return f"sqlite:///{to / 't.db'}"
 
     return copy
 
 
-def run_crashing(folder, where, way, *answer):
+def crash(url, log, where, way):
+    """Let a process work until it is killed."""
+    answers = [[], ["yes"]] if where == "between two questions" else [[]]
+    codes = [run_crashing(url, log, where, way, *answer) for answer in answers]
+    assert codes == [0] * (len(codes) - 1) + [-signal.SIGKILL]
+
+
+def run_crashing(url, log, where, way, *answer):
     env = {**os.environ, "PYTHONPATH": str(ROOT), **({"CRASH_ASYNC": "1"} if way == "async" else {})}
-    command = [sys.executable, "-m", "tests.crashing_agent", str(folder / "t.db"), str(folder / "log"), where, *answer]
+    command = [sys.executable, "-m", "tests.crashing_agent", url, str(log), where, *answer]
     return subprocess.run(command, env=env, cwd=ROOT, timeout=SECONDS, check=False).returncode  # noqa: S603 - our own module
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def left_behind(request, tmp_path, crashed, way):
+    """Lets a process be killed; gives the URL of what it left behind."""
+
+    def happen(where):
+        if request.param == "sqlite":
+            return crashed(where, way, tmp_path)
+        url = request.getfixturevalue("postgres_url")
+        crash(url, tmp_path / "log", where, way)
+        return url
+
+    return happen
+
+
 @pytest.fixture
-def revived(tmp_path, crashed, way):
+def revived(tmp_path, left_behind):
     """The agent in this process, on what the killed one left behind, no longer dying."""
     with contextlib.ExitStack() as stack:
 
         def revive(where, *replies):
-            crashed(where, way, tmp_path)
-            saver = stack.enter_context(open_checkpointer(f"sqlite:///{tmp_path / 't.db'}"))
+            saver = stack.enter_context(open_checkpointer(left_behind(where)))
             model = ScriptedModel(replies=list(replies))
             alive = tools(tmp_path / "log", saver, dies=False)
             return create_agent(model, alive, middleware=[Between(dies=False)], checkpointer=saver), model
