@@ -150,6 +150,7 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
     """
     # Loaded here, so that importing create_agent costs next to nothing; langgraph alone takes most of a second.
     from agentgraph.graph import build, collect_stations, fit_to_saver, lay_route  # noqa: PLC0415 - see above
+    from agentgraph.guards import warn_of_unknown  # noqa: PLC0415 - see above
     from agentgraph.nodes.direct import make_direct  # noqa: PLC0415 - see above
     from agentgraph.plan import check_surroundings, make_plan  # noqa: PLC0415 - see above
     from agentgraph.runs.compiled import AgentGraph, approver  # noqa: PLC0415 - see above
@@ -171,6 +172,7 @@ def create_agent(  # noqa: PLR0913 - the public contract names these
         transformers=transformers,
         name=name,
     )
+    warn_of_unknown(plan.middleware, plan.tools)
     stations = collect_stations(plan)
     route = lay_route(plan, stations)
     graph = build(plan, stations, route)

@@ -23,6 +23,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "composing",
             "decorators",
             "flows",
+            "guards",
             "hooks",
             "plan",
             "requests",
