@@ -1,35 +1,19 @@
-"""One call of a Chat Completions server: its request, mended where the server refuses a parameter, and its answer.
+"""One call of a Chat Completions server: its request, mended where the server refuses a parameter, and its answer."""
 
-The effects between the pure parts: the only place where `ChatOpenAI` touches the transport.
-"""
-
-from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from agentgraph.errors import BadRequestError, ModelConnectionError, TruncatedStreamError
-from agentgraph.models.failures import Origin
+from agentgraph.errors import BadRequestError
 from agentgraph.models.openai_codec import Asked, StreamReader, read_answer, read_events
 from agentgraph.models.openai_request import without_refused
-from agentgraph.models.sse import ServerSentEvent
-from agentgraph.models.transport import EVENTS_KEY, Reply, Transport
+from agentgraph.models.transport import EVENTS_KEY, Reply
+from agentgraph.models.wire import Link
 
-__all__ = ["PATH", "Call", "Link", "acomplete", "aevents_of", "complete", "events_of"]
+__all__ = ["PATH", "Call"]
 
 PATH = "chat/completions"
-
-
-@dataclass(slots=True)
-class Link:
-    """A transport with the settings it was made of, and what its server has refused so far."""
-
-    made_of: tuple[Any, ...]
-    transport: Transport
-    origin: Origin
-    refused: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -60,55 +44,11 @@ class Call:
         message = read_answer(body, asked) if events is None else read_events(events, asked)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
+    @property
+    def path(self) -> str:
+        """Of Chat Completions."""
+        return PATH
 
-def complete(call: Call) -> ChatResult:
-    """Ask for the whole answer."""
-    while True:
-        try:
-            reply = call.link.transport.post(PATH, call.body)
-        except BadRequestError as error:
-            call.mend(error)
-        else:
-            return call.result(reply)
-
-
-async def acomplete(call: Call) -> ChatResult:
-    """As `complete`, awaited."""
-    while True:
-        try:
-            reply = await call.link.transport.apost(PATH, call.body)
-        except BadRequestError as error:
-            call.mend(error)
-        else:
-            return call.result(reply)
-
-
-def events_of(call: Call, reader: StreamReader) -> Generator[ServerSentEvent, None, None]:
-    """Yield the events of a stream; a failure behind the end of the answer is none, before it has what came."""
-    while True:
-        try:
-            with closing(call.link.transport.stream(PATH, call.body, on_reply=reader.opened)) as events:
-                yield from events
-        except BadRequestError as error:
-            call.mend(error)
-        except (TruncatedStreamError, ModelConnectionError) as error:
-            reader.broken(error)
-            return
-        else:
-            return
-
-
-async def aevents_of(call: Call, reader: StreamReader) -> AsyncGenerator[ServerSentEvent, None]:
-    """As `events_of`, awaited."""
-    while True:
-        try:
-            async with aclosing(call.link.transport.astream(PATH, call.body, on_reply=reader.opened)) as events:
-                async for event in events:
-                    yield event
-        except BadRequestError as error:
-            call.mend(error)
-        except (TruncatedStreamError, ModelConnectionError) as error:
-            reader.broken(error)
-            return
-        else:
-            return
+    def reader(self) -> StreamReader:
+        """Give a reader of the streamed answer."""
+        return StreamReader(self.asked)

@@ -16,7 +16,7 @@ Format: https://platform.openai.com/docs/api-reference/chat
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import (
@@ -31,6 +31,9 @@ from agentgraph.models.failures import Origin, failure_in
 from agentgraph.models.json_text import SplitText, parse_json, whole_text, without_halves
 from agentgraph.models.openai_tool_calls import ToolCallAssembly, ToolCallDraft, as_text, given, sort_calls
 from agentgraph.models.sse import ServerSentEvent
+
+if TYPE_CHECKING:
+    from agentgraph.models.wire import Opened
 
 __all__ = ["Asked", "StreamReader", "read_answer", "read_events", "read_usage"]
 
@@ -281,15 +284,6 @@ def read_answer(body: Any, asked: Asked) -> AIMessage:
 # Streamed answers
 
 
-class Opened(Protocol):
-    """What is known of a stream before its first event."""
-
-    @property
-    def request_id(self) -> str | None:
-        """The provider's id of the request."""
-        ...
-
-
 class StreamReader:
     """Reads the events of one streamed answer into chunks whose sum is the message.
 
@@ -316,7 +310,7 @@ class StreamReader:
         self._reasoned = False
         self._finished = False
 
-    def opened(self, reply: Opened) -> None:
+    def opened(self, reply: "Opened") -> None:
         """Take what the answer's headers said."""
         self._asked = replace(self._asked, request_id=reply.request_id)
 
