@@ -15,6 +15,7 @@ Each has an async twin, its name with an `a` before. One of the two is enough: i
 present when the class overrides it. Objects with the same hooks that derive from LangChain's base class work too.
 """
 
+import difflib
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, cast
 
@@ -25,6 +26,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, TracePolicy
 from langgraph.typing import ContextT
 
+from agentgraph.errors import ConfigurationError
 from agentgraph.flows import Pause, adrive, drive
 from agentgraph.requests import ModelCallResult, ModelRequest, ModelResponse
 from agentgraph.state import AgentState, JumpTo, ResponseT, StateT
@@ -36,6 +38,7 @@ __all__ = [
     "MiddlewareLike",
     "Pause",
     "can_jump_to",
+    "check_hooks",
     "is_inline",
     "nearness",
     "overrides",
@@ -241,6 +244,25 @@ def nearness(middleware: Any, method: str) -> int | None:
         if method in vars(cls):
             return None if _is_base(cls) else distance
     return None
+
+
+def check_hooks(middleware: Any) -> None:
+    """Refuse a middleware whose only hooks are misspelt: it would be mounted, and never do anything.
+
+    Raises:
+        ConfigurationError: it has no hook, but a method whose name is nearly that of one.
+    """
+    methods = [name for spec in HOOKS.values() for name in (spec.name, spec.async_name, spec.flow) if name]
+    if any(overrides(middleware, name) for name in methods):
+        return
+    classes = [cls for cls in type(middleware).__mro__ if not _is_base(cls)]
+    own = [name for cls in classes for name, one in vars(cls).items() if callable(one)]
+    for name in own:
+        if near := difflib.get_close_matches(name, methods, n=1, cutoff=0.85):
+            raise ConfigurationError(
+                f"The middleware {type(middleware).__name__} has no hook, but a method {name!r}. "
+                f"Did you mean {near[0]!r}?"
+            )
 
 
 def can_jump_to(middleware: Any, spec: HookSpec) -> tuple[JumpTo, ...]:

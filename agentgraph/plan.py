@@ -19,7 +19,7 @@ from langgraph.types import CachePolicy, RetryPolicy, TimeoutPolicy
 
 from agentgraph.composing import has_hook
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
-from agentgraph.hooks import HOOKS, AgentMiddleware
+from agentgraph.hooks import HOOKS, AgentMiddleware, check_hooks
 from agentgraph.models import init_chat_model
 from agentgraph.state import AgentState, StateSchemas, merge_schemas
 from agentgraph.structured_output import ResponsePlan
@@ -190,6 +190,7 @@ def _middleware(middleware: Any) -> tuple[Any, ...]:
     mounted = tuple(middleware)
     for position, one in enumerate(mounted):
         _check_middleware(one)
+        check_hooks(one)
         if any(one is other for other in mounted[:position]):
             raise ConfigurationError(
                 f"The middleware object {_name_of(one)!r} is mounted twice; mount it once, or make a second object."

@@ -1,12 +1,16 @@
 """Which hooks a middleware has, and what they declare."""
 
 import asyncio
+import re
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware as LangChainMiddleware
 
+from agentgraph import create_agent
+from agentgraph.errors import ConfigurationError
 from agentgraph.hooks import HOOKS, AgentMiddleware, can_jump_to, is_inline, nearness, overrides
 from agentgraph.middleware import Pause, hook_config
+from agentgraph.testing import ScriptedModel
 
 
 def test_the_table_has_every_hook_with_its_twin_and_flow():
@@ -158,3 +162,25 @@ def test_a_wrap_over_a_flow_reaches_it_by_super():
             return f"over {super().wrap_model_call(request, handler)}"
 
     assert Over().wrap_model_call("x", str.upper) == "over X by Over"
+
+
+def test_a_middleware_whose_only_hook_is_misspelt_is_refused():
+    class Typo(AgentMiddleware):
+        def befor_model(self, state, runtime):
+            """Never called."""
+
+    text = "The middleware Typo has no hook, but a method 'befor_model'. Did you mean 'before_model'?"
+    with pytest.raises(ConfigurationError, match=re.escape(text)):
+        create_agent(ScriptedModel("Hi."), middleware=[Typo()])
+
+
+def test_a_middleware_without_hooks_may_have_methods_of_its_own():
+    class Tools(AgentMiddleware):
+        def before(self):
+            """No hook, and nothing like one."""
+
+        def models(self):
+            """Likewise."""
+
+    agent = create_agent(ScriptedModel("Hi."), middleware=[Tools()])
+    assert agent.invoke({"messages": "hi"})["messages"][-1].text == "Hi."
