@@ -173,7 +173,7 @@ def test_a_snapshot_needs_the_agent_and_a_thread_at_rest(do, saver) -> None:
     say(agent, "hi")
     with pytest.raises(ConfigurationError, match="Give the agent instead"):
         do("prune", saver, "1", keep_last=1, snapshot=True)
-    with pytest.raises(ConfigurationError, match="not at rest: tools is to run next"):
+    with pytest.raises(ConfigurationError, match="not at rest: the step of tools is not over"):
         do("prune", agent, "1", keep_last=1, snapshot=True)
     assert (do("size", saver, "1").checkpoints, len(agent.get_state(THREAD).interrupts)) == (3, 1)
 

@@ -5,7 +5,10 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.errors import ConfigurationError
+from agentgraph.middleware import HumanInTheLoopMiddleware
+from agentgraph.runs import resume
 from agentgraph.testing import assert_valid_history, tool_call
+from agentgraph.threads import RepairReport
 from tests.thread_agents import THREAD, agent_with, do, saver, say, told, weather_agent
 
 __all__ = ["do", "saver"]  # fixtures
@@ -87,7 +90,7 @@ def test_a_call_that_waits_for_its_answer_is_not_broken_and_is_left_alone(do, sa
     report = do("repair_report", agent, THREAD)
     assert [(one.kind, one.tool) for one in report.findings] == [("pending_call", "ask")]
     assert (report.is_sound, report.next) == (True, ("tools",))
-    with pytest.raises(ConfigurationError, match="not at rest: tools is to run next"):
+    with pytest.raises(ConfigurationError, match="not at rest: the step of tools is not over"):
         do("repair", agent, THREAD)
     assert told(do("messages", agent, THREAD)) == [("human", "hi"), ("ai", "")]
     assert len(agent.get_state(THREAD).interrupts) == 1
@@ -100,6 +103,17 @@ def test_an_earlier_checkpoint_is_reported_on_but_not_written_to(do) -> None:
     assert [one.kind for one in do("repair_report", agent, earlier).findings] == ["unanswered_call"]
     with pytest.raises(ConfigurationError, match="written to the newest checkpoint"):
         do("repair", agent, earlier)
+
+
+@pytest.mark.parametrize("settings", [{}, {"middleware": [HumanInTheLoopMiddleware({"ask": True})]}])
+def test_a_saver_alone_tells_of_calls_that_wait_for_their_answers(do, saver, settings) -> None:
+    agent = agent_with(saver, tool_call("ask", question="Which?"), "Thanks.", **settings)
+    say(agent, "hi")
+    report, known = do("repair_report", saver, THREAD), do("repair_report", agent, THREAD)
+    assert ([one.kind for one in report.findings], report.is_sound) == (["pending_call"], True)
+    assert (report.next, len(report.next)) == (known.next, 1)
+    resume(agent, THREAD, {"decisions": [{"type": "reject"}]} if settings else "Rome")
+    assert do("repair_report", saver, THREAD) == RepairReport((), ())
 
 
 def test_a_saver_alone_is_enough_for_a_report_but_not_for_a_repair(do) -> None:

@@ -11,7 +11,7 @@ from langgraph.types import GraphOutput, Interrupt, StateSnapshot
 from agentgraph.errors import ConfigurationTypeError, DeadlineError, RunCancelledError
 from agentgraph.history import MARK, last_ai_message, pending_calls
 
-__all__ = ["LIMIT_KEY", "Outcome", "OutcomeKind", "outcome"]
+__all__ = ["LIMIT_KEY", "Outcome", "OutcomeKind", "outcome", "unfinished_nodes"]
 
 OutcomeKind = Literal["answer", "interrupt", "limit", "cancelled", "error", "unfinished"]
 """How a run ended, or stands."""
@@ -21,6 +21,9 @@ LIMIT_KEY = "limit"
 
 _LIMIT_ERROR = "CallLimitExceededError"
 
+_ENDINGS = ("CancelledError(", "NodeCancelledError(", "KeyboardInterrupt(", "SystemExit(", "GeneratorExit(")
+"""How the stored error of a task begins that was made to end: langgraph keeps no more of an exception than its repr."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -29,13 +32,15 @@ class Outcome:
     Attributes:
         kind: "answer": the model, or a tool that answers directly, gave the final answer. "interrupt": it waits for
             people. "limit": a limit ended it (of steps, calls, time). "cancelled": it was asked to end. "error": it
-            failed. "unfinished": it stands in the middle, for instance after a crash; invoke with None to go on.
+            failed. "unfinished": it stands in the middle, for instance after a crash; invoke with None to go on. A
+            snapshot of a run that was cancelled or out of time is "unfinished" as well: it does not tell why.
         text: the final text, where there is one.
         structured_response: the structured answer, where there is one.
         questions: what it asks, where it waits.
         reason: which limit, why it was cancelled, what failed.
         error: the exception, where one ended it.
-        next: the nodes that would run next, where it is read from a snapshot.
+        next: the nodes whose step is not over, where it is read from a snapshot: those that would run next, or, where
+            all have run, those whose results are stored, but no part of the state yet.
     """
 
     kind: OutcomeKind
@@ -92,14 +97,37 @@ def _is_call_limit(error: BaseException) -> bool:
 
 def _of_snapshot(snapshot: StateSnapshot) -> Outcome:
     values = snapshot.values if isinstance(snapshot.values, Mapping) else {}
+    nodes = unfinished_nodes(snapshot)
     if snapshot.interrupts:
-        return Outcome("interrupt", questions=tuple(snapshot.interrupts), next=tuple(snapshot.next))
-    failed = next((task for task in snapshot.tasks if task.error is not None), None)
-    if failed is not None:
-        return Outcome("error", reason=f"{failed.name}: {failed.error!s:.500}", next=tuple(snapshot.next))
-    if snapshot.next:
-        return Outcome("unfinished", next=tuple(snapshot.next))
+        return Outcome("interrupt", questions=tuple(snapshot.interrupts), next=nodes)
+    # A task may have failed, or been cancelled, and have its result all the same: then that is what it came to.
+    broken = [task for task in snapshot.tasks if task.error is not None and task.result is None]
+    failed = [task for task in broken if not _was_ended(task.error)]
+    if broken:
+        # A task that failed has its neighbours cancelled, so it says more than they do.
+        telling = (failed or broken)[0]
+        kind: OutcomeKind = "error" if failed else "unfinished"
+        return Outcome(kind, reason=f"{telling.name}: {telling.error!s:.500}", next=nodes)
+    if nodes:
+        return Outcome("unfinished", next=nodes)
     return _of_state(values, ())
+
+
+def _was_ended(error: Any) -> bool:
+    """Whether a task's error says that it was made to end, and not that it failed."""
+    return (error if isinstance(error, str) else repr(error)).startswith(_ENDINGS)
+
+
+def unfinished_nodes(snapshot: StateSnapshot) -> tuple[str, ...]:
+    """The nodes whose step is not over, one entry a task; empty for a thread at rest.
+
+    `snapshot.next` has only those that have no result yet. Where all have theirs, and the process died before it stored
+    the checkpoint that they lead to, it is empty, and the thread is not at rest.
+
+    Args:
+        snapshot: of the thread.
+    """
+    return tuple(snapshot.next) or tuple(task.name for task in snapshot.tasks)
 
 
 def _of_state(state: Any, questions: tuple[Interrupt[Any], ...]) -> Outcome:

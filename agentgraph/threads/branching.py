@@ -232,10 +232,12 @@ def _rewind(graph: Agent, thread_id: str, to: RunnableConfig | str | None, messa
 
 
 def _before_message(graph: Agent, thread_id: str, message_id: str) -> Steps:
-    snapshot: StateSnapshot | None = yield from read_state(graph, in_thread(thread_id))
-    was_there = False
+    now: StateSnapshot = yield from read_state(graph, in_thread(thread_id))
+    was_there = _has_message(now, message_id)
+    # Once more by its id: without one, langgraph shows also what unfinished steps wrote so far.
+    snapshot: StateSnapshot | None = yield from read_state(graph, in_thread(thread_id, checkpoint_id_of(now.config)))
     while snapshot is not None:
-        is_there = any(one.id == message_id for one in messages_of(snapshot))
+        is_there = _has_message(snapshot, message_id)
         # An input's checkpoint holds what is about to be said, so it is past the point that is looked for.
         if was_there and not is_there and (snapshot.metadata or {}).get("source") != "input":
             return in_thread(thread_id, checkpoint_id_of(snapshot.config))
@@ -247,6 +249,10 @@ def _before_message(graph: Agent, thread_id: str, message_id: str) -> Steps:
         if was_there
         else f"The thread {thread_id!r:.200} has no message {message_id!r:.100}. Take the id from `messages`."
     )
+
+
+def _has_message(snapshot: StateSnapshot, message_id: str) -> bool:
+    return any(one.id == message_id for one in messages_of(snapshot))
 
 
 def _head(config: RunnableConfig, thread_id: str) -> RunnableConfig:

@@ -8,6 +8,7 @@ from langgraph.types import Overwrite, StateSnapshot
 
 from agentgraph.errors import ConfigurationError
 from agentgraph.nodes.effects import Steps
+from agentgraph.runs.outcomes import unfinished_nodes
 from agentgraph.threads.access import (
     Agent,
     AgentOrSaver,
@@ -142,8 +143,8 @@ def _prune(saver: Saver, graph: Agent | None, thread_id: str, keep_last: int, si
 
 def _snapshot(graph: Agent, thread_id: str) -> Steps:
     head: StateSnapshot = yield from read_state(graph, in_thread(thread_id))
-    if head.next:
-        raise unfinished(thread_id, head.next, "Go on with it first, or prune without a snapshot.")
+    if nodes := unfinished_nodes(head):
+        raise unfinished(thread_id, nodes, "Go on with it first, or prune without a snapshot.")
     # langgraph stores a field whole in the checkpoint in which it was overwritten.
     yield from write_messages(graph, thread_id, Overwrite(messages_of(head)))
 

@@ -17,19 +17,22 @@ from langgraph.types import StateSnapshot
 from agentgraph.errors import ConfigurationError
 from agentgraph.history import check, last_ai_message
 from agentgraph.nodes.effects import Steps, aperform, perform
+from agentgraph.runs.outcomes import unfinished_nodes
 from agentgraph.threads.access import (
     Agent,
     AgentOrSaver,
     aperform_alone,
     checkpoint_id_of,
+    either,
     graph_of,
+    is_reader,
     perform_alone,
     read_state,
     saver_of,
     thread_of,
 )
 from agentgraph.threads.comparing import compare_messages, messages_of
-from agentgraph.threads.resting import knowing_agent, unfinished, write_messages
+from agentgraph.threads.resting import knowing_agent, nodes_led_to, unfinished, write_messages
 
 __all__ = ["Finding", "FindingKind", "RepairReport", "arepair", "arepair_report", "repair", "repair_report"]
 
@@ -85,7 +88,7 @@ class RepairReport:
     Attributes:
         findings: in the order of the conversation as it would be.
         update: what would be written to the `messages` of the state.
-        next: the nodes that are to run next; while there are some, the run that goes on does the repair.
+        next: the nodes whose step is not over; while there are some, the run that goes on does the repair.
         is_written: whether `update` was written.
     """
 
@@ -104,7 +107,7 @@ def repair_report(agent: AgentOrSaver, config: RunnableConfig) -> RepairReport:
     """What a repair of a thread's messages would change, and why. Nothing is written.
 
     Args:
-        agent: the agent; or its checkpointer, which does not know of calls that are about to be run.
+        agent: the agent, or its checkpointer.
         config: with a thread_id, and a checkpoint_id for an earlier state.
 
     Returns:
@@ -168,12 +171,15 @@ def _repairing(agent: AgentOrSaver, config: RunnableConfig) -> tuple[Agent, str]
 
 def _report(graph: Agent, config: RunnableConfig) -> Steps:
     snapshot: StateSnapshot = yield from read_state(graph, config)
-    before = messages_of(snapshot)
+    before, nodes = messages_of(snapshot), unfinished_nodes(snapshot)
+    if is_reader(graph):
+        saver = saver_of(graph)
+        nodes += nodes_led_to((yield either(saver.get_tuple, saver.aget_tuple, snapshot.config)))
     checked = check(before)
     return RepairReport(
-        findings=tuple(_findings(before, checked.messages, is_at_rest=not snapshot.next)),
+        findings=tuple(_findings(before, checked.messages, is_at_rest=not nodes)),
         update=tuple(checked.update),
-        next=snapshot.next,
+        next=nodes,
     )
 
 

@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from agentgraph import threads
+from agentgraph.errors import ConfigurationError
 from tests.contract.machine_events import Again, Decide, GoOn, Say, Start, Trouble
 from tests.contract.machine_ledger import GUARDED
 from tests.contract.machine_world import TOOLS, World
@@ -126,7 +128,37 @@ class ThreadMachine(RuleBasedStateMachine):
 
     @rule(keep_last=st.integers(1, 3), snapshot=st.booleans())
     def old_checkpoints_are_pruned(self, keep_last: int, *, snapshot: bool) -> None:
+        if snapshot and self.is_refused_in_the_middle("prune", self.thread_id, keep_last=keep_last, snapshot=True):
+            return
         self.world.prune(keep_last, snapshot=snapshot)
+
+    @rule()
+    def the_thread_is_repaired(self) -> None:
+        if not self.is_refused_in_the_middle("repair", self.world.thread):
+            before = self.world.steps()
+            assert self.on_threads("repair", self.world.thread).findings == ()
+            assert self.world.steps() == before
+
+    @property
+    def thread_id(self) -> str:
+        name: str = self.world.thread["configurable"]["thread_id"]
+        return name
+
+    def on_threads(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a function of `agentgraph.threads`."""
+        return self.world._either(getattr(threads, name), getattr(threads, f"a{name}"))(
+            self.world.agent, *args, **kwargs
+        )
+
+    def is_refused_in_the_middle(self, name: str, *args: Any, **kwargs: Any) -> bool:
+        """Whether a step is not over; then what needs a thread at rest is refused, and leaves no trace."""
+        before = self.world.agent.get_state(self.world.thread)
+        if not before.tasks:
+            return False
+        with pytest.raises(ConfigurationError, match="not at rest"):
+            self.on_threads(name, *args, **kwargs)
+        assert self.world.agent.get_state(self.world.thread) == before
+        return True
 
     @rule(start=SAYS)
     def somebody_writes_a_message_into_the_state(self, start: Say) -> None:
