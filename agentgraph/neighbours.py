@@ -72,8 +72,10 @@ class ThreadWork:
 
     @contextlib.contextmanager
     def running(self, cancel: Callable[[], object]) -> Generator[None]:
-        """Stand around the work of a thread; `cancel` ends what the thread waits for, and lets the thread go on."""
-        self.check()
+        """Stand around the work of a thread; `cancel` ends what the thread waits for, and lets the thread go on.
+
+        A call that was told to end may still need one, to tell the model what its tool came to.
+        """
         self._cancels.append(cancel)
         try:
             yield

@@ -10,8 +10,9 @@ import anyio
 import pytest
 
 from agentgraph import RunControl, create_agent
+from agentgraph.errors import RunCancelledError
 from agentgraph.persistence import open_checkpointer
-from agentgraph.testing import FunctionModel, ScriptedModel, tool_call
+from agentgraph.testing import FunctionModel, ScriptedModel, describe, tool_call
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
@@ -127,3 +128,26 @@ def test_a_task_that_is_cancelled_twice_leaves_no_tool_at_work(url: str) -> None
             assert (await agent.ainvoke({"messages": "again"}, THREAD))["messages"][-1].text == "Hi."
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_what_a_failing_sync_tool_came_to_is_told_and_kept_although_its_run_was_cancelled(url: str) -> None:
+    runs: list[str] = []
+
+    def fails(x: str) -> str:
+        """Fails while its run is being cancelled."""
+        runs.append(x)
+        control.cancel("now")
+        raise ValueError(f"{x} is wrong")
+
+    async def main() -> list[str]:
+        async with open_checkpointer(url) as saver:
+            model = ScriptedModel(tool_call("fails", x="1"), "Hi.")
+            agent = create_agent(model, [fails], checkpointer=saver, on_tool_error=lambda error, request: str(error))
+            with pytest.raises(RunCancelledError):
+                await agent.ainvoke({"messages": "go"}, THREAD, control=control)
+            return describe((await agent.ainvoke(None, THREAD))["messages"])
+
+    control = RunControl()
+    told = asyncio.run(asyncio.wait_for(main(), 60))
+    assert told == ["human: go", "ai: -> fails(x='1')", "tool fails error: 1 is wrong", "ai: Hi."]
+    assert runs == ["1"]
