@@ -13,6 +13,9 @@ Example:
 import importlib
 import importlib.util
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
     from agentgraph.models import init_chat_model as init_chat_model
     from agentgraph.persistence import open_checkpointer as open_checkpointer
     from agentgraph.runs import RunControl as RunControl
+    from agentgraph.runs import ainbox as ainbox
+    from agentgraph.runs import apending_questions as apending_questions
     from agentgraph.runs import aresume as aresume
     from agentgraph.runs import inbox as inbox
     from agentgraph.runs import outcome as outcome
@@ -108,6 +113,8 @@ _WHERE = {
     "AgentState": "agentgraph.state",
     "RunControl": "agentgraph.runs",
     "ToolRuntime": "langgraph.prebuilt",
+    "ainbox": "agentgraph.runs",
+    "apending_questions": "agentgraph.runs",
     "aresume": "agentgraph.runs",
     "create_agent": "agentgraph.agent",
     "inbox": "agentgraph.runs",
@@ -161,6 +168,8 @@ __all__ = [
     "ToolRuntime",
     "ToolTimeoutError",
     "TruncatedStreamError",
+    "ainbox",
+    "apending_questions",
     "aresume",
     "create_agent",
     "inbox",
@@ -235,6 +244,27 @@ def _advice(name: str) -> str:
             f"; the older builders are not here yet, and create_agent does their work: {name} is in langchain_classic"
         )
     return f"; it is in {module}: from {module} import {name}"
+
+
+class _Catalogue:
+    """Finds `agentgraph.middleware` beside this folder, where it lies in a checkout.
+
+    An installed package has it inside, and an editable install finds it by itself. This is for a Python that runs in
+    the checkout while the package is installed otherwise, or not at all: it takes the core from the working directory.
+    """
+
+    FOLDER = Path(__file__).parents[1] / "middleware"
+
+    @classmethod
+    def find_spec(cls, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG003 - the interface of a finder
+        start = cls.FOLDER / "__init__.py"
+        if name != "agentgraph.middleware" or not start.is_file():
+            return None
+        return importlib.util.spec_from_file_location(name, start, submodule_search_locations=[str(cls.FOLDER)])
+
+
+if not Path(__file__).with_name("middleware").is_dir():
+    sys.meta_path.append(_Catalogue)
 
 
 if not TYPE_CHECKING:  # with a module `__getattr__` type checkers would take every slip for a name

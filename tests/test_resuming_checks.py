@@ -10,7 +10,7 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel, field_validator
 
 from agentgraph import create_agent
-from agentgraph.errors import MissingCheckpointerError, ResumeError
+from agentgraph.errors import MissingCheckpointerError, ResumeError, RunError
 from agentgraph.middleware import HumanInTheLoopMiddleware
 from agentgraph.runs import pending_questions
 from agentgraph.testing import ScriptedModel, describe, tool_call
@@ -265,3 +265,107 @@ def test_langchains_approvals_need_a_checkpointer_too(run, tools):
     with pytest.raises(MissingCheckpointerError):
         run(agent, GO)
     assert model.requests == []
+
+
+NOTHING = {
+    "the answer None": Command(resume=None),
+    "nothing": Command(),
+    "an empty update": Command(update={}),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_a_command_that_holds_nothing_is_refused_and_the_question_stays_open(run, tools, log, name):
+    saver = InMemorySaver()
+    agent = guarded(tools, saver, PAY, "Done.")
+    run(agent, GO)
+    before = saver.get_tuple(THREAD)
+    with pytest.raises(ResumeError, match="holds neither an answer nor an update nor a goto"):
+        run(agent, NOTHING[name])
+    assert saver.get_tuple(THREAD) == before
+    run(agent, Command(resume=APPROVE, update={}))
+    assert log == ["ann"]
+
+
+LEFT = {
+    "batched": (APPROVE, "'HumanInTheLoopMiddleware.after_model', which this agent has not got"),
+    "per_call": ({"type": "reject"}, "a middleware for approvals, and this agent has none"),
+}
+
+
+@pytest.mark.parametrize("mode", LEFT)
+@pytest.mark.parametrize("by_id", [False, True], ids=["plain", "by id"])
+def test_an_answer_for_a_middleware_that_is_gone_is_refused_and_a_new_message_closes_the_call(
+    run, tools, log, mode, by_id
+):
+    saver = InMemorySaver()
+    answer, why = LEFT[mode]
+    asked = guarded(tools, saver, tool_call("pay", to="ann"), mode=mode)
+    run(asked, GO)
+    (question,) = pending_questions(asked, THREAD)
+    agent = create_agent(ScriptedModel("Never mind."), tools, checkpointer=saver)
+    before = saver.get_tuple(THREAD)
+    with pytest.raises(ResumeError, match=why) as caught:
+        run(agent, Command(resume={question.id: answer} if by_id else answer))
+    assert question.id in str(caught.value)
+    assert saver.get_tuple(THREAD) == before
+    told = describe(run(agent, {"messages": "well?"})["messages"])
+    assert told[2].startswith("tool pay error: The call of 'pay' was not run: a person's decision was awaited")
+    assert told[3:] == ["human: well?", "ai: Never mind."]
+    assert log == []
+    # Nothing is to run next any more, so going on is no mistake.
+    assert describe(run(agent, None)["messages"]) == told
+
+
+def test_a_tool_that_asks_as_approvals_do_needs_no_middleware(run):
+    @tool
+    def ask(what: str) -> str:
+        """Ask."""
+        return str(interrupt({"type": "tool_approval", "name": "ask", "args": {}})["type"])
+
+    agent = create_agent(ScriptedModel(tool_call("ask", what="x"), "Done."), [ask], checkpointer=InMemorySaver())
+    run(agent, GO)
+    told = describe(run(agent, Command(resume={"type": "approve"}))["messages"])
+    assert told[-2:] == ["tool ask: approve", "ai: Done."]
+
+
+GONE = {
+    "the middleware": ([], lambda tools: tools, "HumanInTheLoopMiddleware.after_model"),
+    "the tools": ([tool_call("look", at="x")], lambda _: [], "tools"),
+}
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_a_run_cannot_go_on_with_a_node_that_is_gone(run, tools, name):
+    calls, kept, node = GONE[name]
+    saver = InMemorySaver()
+    if calls:
+        before = create_agent(ScriptedModel(calls), tools, checkpointer=saver, interrupt_before=["tools"])
+    else:
+        before = guarded(tools, saver, PAY)
+    run(before, GO)
+    stored = saver.get_tuple(THREAD)
+    agent = create_agent(ScriptedModel("Well."), kept(tools), checkpointer=saver)
+    with pytest.raises(RunError, match=f"goes on with '{node}', which this agent has not got"):
+        run(agent, None)
+    assert saver.get_tuple(THREAD) == stored
+    assert run(agent, {"messages": "well?"})["messages"][-1].text == "Well."
+
+
+def test_a_worker_whose_approvals_are_gone_says_so_instead_of_ending_with_nothing(run, tools, log):
+    saver = InMemorySaver()
+
+    def boss(worker, *replies):
+        def delegate() -> str:
+            """Give a task to the worker."""
+            return str(worker.invoke(GO)["messages"][-1].text)
+
+        return create_agent(ScriptedModel(replies=list(replies)), [delegate], checkpointer=saver)
+
+    run(boss(guarded(tools, None, PAY), tool_call("delegate")), GO)
+    (question,) = pending_questions(saver, THREAD)
+    agent = boss(create_agent(ScriptedModel("Well."), tools), "Done.")
+    told = describe(run(agent, Command(resume={question.id: APPROVE}))["messages"])
+    assert "goes on with 'HumanInTheLoopMiddleware.after_model', which this agent has not got" in told[2]
+    assert told[-1] == "ai: Done."
+    assert log == []

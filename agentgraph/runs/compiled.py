@@ -24,11 +24,15 @@ from langgraph._internal._constants import (  # what a run hands on to those ins
     CONFIG_KEY_TASK_ID,
 )
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, StateUpdate
 
+from agentgraph.errors import ResumeError
 from agentgraph.runs.control import NestedControl, RunControl
 from agentgraph.runs.keeping import NestedRun
 from agentgraph.runs.questions import settings_of
 from agentgraph.runs.root import RootRun
+from agentgraph.runs.savers import reading_back
+from agentgraph.runs.updating import aupdate, update
 
 __all__ = ["AgentGraph", "approver"]
 
@@ -38,8 +42,9 @@ class AgentGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     Beyond that, for a thread with a checkpointer:
 
-    * new input on a thread that broke off keeps the results of the tools that had finished;
-    * one run at a time: a second one gets a ThreadBusyError, or waits (`RunControl(on_busy="wait")`);
+    * new input on a thread that broke off, and an update of its state, keep the results of the tools that had finished;
+    * one run at a time: a second one gets a ThreadBusyError, or waits (`RunControl(on_busy="wait")`); so does an update
+      of the state from outside;
     * `Command(resume=...)` is checked before anything is stored (ResumeError), and delivering it again, also after a
       crash, answers no other question.
 
@@ -79,6 +84,7 @@ class AgentGraph(CompiledStateGraph[Any, Any, Any, Any]):
             RunCancelledError: `RunControl.cancel` was called.
             DeadlineError: the run took longer than its control allows.
         """
+        _refuse_nothing(input)
         merged = ensure_config(self.config, config)
         if CONFIG_KEY_TASK_ID in settings_of(merged):
             config, options = _as_nested(merged, config, options)
@@ -88,6 +94,7 @@ class AgentGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002 - as above
         """Async form of `stream`."""
+        _refuse_nothing(input)
         merged = ensure_config(self.config, config)
         if CONFIG_KEY_TASK_ID in settings_of(merged):
             config, options = _as_nested(merged, config, options)
@@ -95,9 +102,45 @@ class AgentGraph(CompiledStateGraph[Any, Any, Any, Any]):
             return nested.astream(super().astream(input, config, **options))
         return RootRun(self, merged, config, input, options).astream(super().astream)
 
+    def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
+        """Update the state of a thread, as langgraph does; `update_state` comes here too.
+
+        On a thread that broke off, the results of finished tools become a part of the state first.
+
+        Args:
+            config: with `configurable={"thread_id": ...}`; with a `checkpoint_id` to branch off there.
+            supersteps: updates, each of values, node and task.
+
+        Returns:
+            The config of the new checkpoint.
+
+        Raises:
+            ThreadBusyError: a run is at work on the thread, or this call is part of one.
+        """
+        return update(self, config, supersteps)
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Async form of `bulk_update_state`."""
+        return await aupdate(self, config, supersteps)
+
     def saver_of(self, config: RunnableConfig) -> Any:
         """The checkpoint saver that a run with this config uses, None for none."""
         return self._resolve_checkpointer(config)
+
+    def _resolve_checkpointer(self, config: RunnableConfig) -> Any:
+        return reading_back(super()._resolve_checkpointer(config))
+
+
+def _refuse_nothing(given: Any) -> None:
+    """Refuse a command that holds nothing, on which langgraph fails; most often it was meant for an answer."""
+    if isinstance(given, Command) and given.resume is None and not (given.update or given.goto):
+        raise ResumeError(
+            "A Command was given that holds neither an answer nor an update nor a goto. The answer None looks like no "
+            "answer: give it by its question's id, Command(resume={id: None}), or any other value. To go on without an "
+            "answer, invoke the agent with None. Nothing was stored."
+        )
 
 
 def _as_nested(

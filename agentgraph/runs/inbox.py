@@ -1,17 +1,19 @@
 """What paused threads ask: the questions of one thread, and an inbox over all threads of a saver."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.types import TASKS
+from langgraph.errors import GraphBubbleUp
 from langgraph.types import Interrupt, Send, StateSnapshot
 
 from agentgraph.errors import ConfigurationTypeError
 from agentgraph.nodes.effects import Effect, Steps, aperform, perform
 from agentgraph.runs.questions import Asking, find_asked, latest, reading, settings_of
+from agentgraph.runs.savers import lasting, reading_back, unread_in
 
 __all__ = ["Question", "ThreadQuestions", "ainbox", "apending_questions", "inbox", "pending_questions"]
 
@@ -45,19 +47,21 @@ class Question:
 
 @dataclass(frozen=True)
 class ThreadQuestions:
-    """A thread that waits for answers.
+    """A thread that waits for answers, or of which nobody can say whether it does.
 
     Attributes:
         thread_id: the thread.
-        questions: its open questions, at least one.
+        questions: its open questions, at least one; none where there is an `error`.
         config: to resume it with.
         metadata: of its newest checkpoint.
+        error: why the thread cannot be read, None if it can.
     """
 
     thread_id: str
     questions: tuple[Question, ...]
     config: RunnableConfig
     metadata: Mapping[str, Any]
+    error: Exception | None = None
 
 
 def pending_questions(agent: Any, config: RunnableConfig) -> list[Question]:
@@ -87,12 +91,14 @@ def inbox(source: Any, *, limit: int | None = 100, where: Filter | None = None) 
     """The threads that wait for answers, over all threads of a saver.
 
     Reads while it is iterated. A saver keeps no list of open questions, so all its threads are looked through; to read
-    a part, break off, or keep `limit` small.
+    a part, break off, or keep `limit` small. A thread that cannot be read, for instance because it holds an unknown
+    type, is given too: without questions, and with an `error`.
 
     Args:
         source: a saver, or an agent with one.
         limit: at most so many threads; None for all.
-        where: which threads to take, for example `lambda thread: thread.metadata.get("team") == "sales"`.
+        where: which threads to take, for example `lambda thread: thread.metadata.get("team") == "sales"`; also asked
+            about those with an `error`.
 
     Yields:
         One ThreadQuestions a thread.
@@ -105,11 +111,11 @@ def inbox(source: Any, *, limit: int | None = 100, where: Filter | None = None) 
     saver = _saver_of(source)
     seen: set[str] = set()
     left = limit
-    for saved in saver.list(None):
+    for saved in lasting(saver).list(None):
         if left == 0:
             return
         if _is_news(saved, seen):
-            thread = perform(_thread(saver, saved))
+            thread = _found(saver, saved)
             if thread is not None and (where is None or where(thread)):
                 left = None if left is None else left - 1
                 yield thread
@@ -122,11 +128,11 @@ async def ainbox(
     saver = _saver_of(source)
     seen: set[str] = set()
     left = limit
-    async for saved in saver.alist(None):
+    async for saved in lasting(saver).alist(None):
         if left == 0:
             return
         if _is_news(saved, seen):
-            thread = await aperform(_thread(saver, saved))
+            thread = await _afound(saver, saved)
             if thread is not None and (where is None or where(thread)):
                 left = None if left is None else left - 1
                 yield thread
@@ -141,13 +147,41 @@ def _is_news(saved: CheckpointTuple, seen: set[str]) -> bool:
     return True
 
 
-def _thread(saver: Any, saved: CheckpointTuple) -> Steps:
-    asking: Asking = yield from find_asked(saver, saved)
-    questions = _questions(saved, asking, {})
-    if not questions:
+def _found(saver: Any, saved: CheckpointTuple) -> ThreadQuestions | None:
+    try:
+        asking: Asking = perform(_asking(saver, saved))
+    except GraphBubbleUp:
+        raise
+    except Exception as error:  # noqa: BLE001 - stored bytes may make any class fail; the entry says so
+        return _entry(saved, [], error)
+    return _entry(saved, _questions(saved, asking, {}))
+
+
+async def _afound(saver: Any, saved: CheckpointTuple) -> ThreadQuestions | None:
+    try:
+        asking: Asking = await aperform(_asking(saver, saved))
+    except GraphBubbleUp:
+        raise
+    except Exception as error:  # noqa: BLE001 - as above
+        return _entry(saved, [], error)
+    return _entry(saved, _questions(saved, asking, {}))
+
+
+def _asking(saver: Any, saved: CheckpointTuple) -> Steps:
+    unread = unread_in(saved)
+    if unread is not None:
+        raise unread
+    return (yield from find_asked(saver, saved))
+
+
+def _entry(
+    saved: CheckpointTuple, questions: Sequence[Question], error: Exception | None = None
+) -> ThreadQuestions | None:
+    if not questions and error is None:
         return None
     thread_id = settings_of(saved.config)["thread_id"]
-    return ThreadQuestions(thread_id, tuple(questions), {"configurable": {"thread_id": thread_id}}, saved.metadata)
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    return ThreadQuestions(thread_id, tuple(questions), config, saved.metadata, error)
 
 
 def _pending(source: Any, config: RunnableConfig) -> Steps:
@@ -157,7 +191,7 @@ def _pending(source: Any, config: RunnableConfig) -> Steps:
         return []
     asking: Asking = yield from find_asked(saver, saved)
     calls: Mapping[str, Any] = {}
-    if saver is not source and any(one.is_open and not one.is_nested for one in asking.asked):
+    if hasattr(source, "get_state") and any(one.is_open and not one.is_nested for one in asking.asked):
         snapshot = yield Effect(source.get_state, source.aget_state, (latest(config),))
         calls = _calls_of_tasks(snapshot, saved)
     return _questions(saved, asking, calls)
@@ -212,7 +246,7 @@ def _sent_call(sent: Any) -> Any | None:
 def _saver_of(source: Any) -> Any:
     saver = getattr(source, "checkpointer", source)
     if callable(getattr(saver, "get_tuple", None)):
-        return saver
+        return reading_back(saver)
     raise ConfigurationTypeError(
         f"{type(source).__name__} has no checkpointer, so that no thread of it is kept. Expected was an agent made "
         "with create_agent(..., checkpointer=...), or a checkpoint saver."

@@ -18,6 +18,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph._internal._constants import (  # what langgraph hands a task to read and write by
     CONF,
     CONFIG_KEY_READ,
+    CONFIG_KEY_RESUMING,
     CONFIG_KEY_SEND,
     NO_WRITES,
 )
@@ -32,6 +33,7 @@ from agentgraph.neighbours import thread_work, unmark
 from agentgraph.nodes.direct import node_tasks
 from agentgraph.nodes.effects import Effect, Steps, aperform, perform
 from agentgraph.runs.questions import finished_tasks, reading, settings_of
+from agentgraph.runs.resuming import check_nodes
 from agentgraph.tools.ending import outlast_cancels
 from agentgraph.tools.ledger import FinishedCall, Ledger, current_ledger
 
@@ -164,13 +166,17 @@ class NestedRun:
     """
 
     def __init__(self, graph: Any, merged: RunnableConfig, *, drained: bool) -> None:
+        self._graph = graph
+        self._merged = merged
+        self._saver = graph.saver_of(merged)
         self._keeping = Keeping(graph)
-        self._keeping.begin(graph.saver_of(merged), merged)
+        self._keeping.begin(self._saver, merged)
         self._drained = drained
 
     def stream(self, inner: Iterator[Any]) -> Generator[Any]:
         """Run in sync code; `inner` is langgraph's own stream."""
         try:
+            perform(self._check())
             with self._keeping.ending(), closing(inner):
                 while True:
                     if not self._drained:
@@ -191,6 +197,7 @@ class NestedRun:
     async def astream(self, inner: AsyncIterator[Any]) -> AsyncGenerator[Any]:
         """Run in async code; `inner` is langgraph's own astream."""
         try:
+            await aperform(self._check())
             async with self._keeping.aending(), aclosing(inner):
                 while True:
                     with self._keeping.step():
@@ -202,6 +209,11 @@ class NestedRun:
         except BaseException as error:
             unmark(error)
             raise
+
+    def _check(self) -> Steps:
+        """Where it goes on with what it did before, see that it can."""
+        if self._saver is not None and settings_of(self._merged).get(CONFIG_KEY_RESUMING):
+            yield from check_nodes(self._graph, self._saver, self._merged)
 
 
 def _times_cancelled() -> int:

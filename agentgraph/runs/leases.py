@@ -18,9 +18,10 @@ from typing import Any, Protocol
 from agentgraph import bridge
 from agentgraph.errors import ThreadBusyError
 from agentgraph.nodes.effects import Effect, Steps
+from agentgraph.runs.savers import shared_by_copies
 from agentgraph.tools.ending import outlast_cancels
 
-__all__ = ["HeldThread", "ThreadLease", "hold", "let_go", "take_thread"]
+__all__ = ["HeldThread", "ThreadLease", "has_taken", "hold", "let_go", "runs_on", "take_thread"]
 
 FIRST_PAUSE = 0.005
 """Seconds until a busy thread is asked for again; grows to LONGEST_PAUSE."""
@@ -38,7 +39,7 @@ class ThreadLease(Protocol):
 
 
 _taken: dict[Key, tuple[object, Any]] = {}
-# Of the runs of this process: the holder, and the saver, so that its id is not given to another object meanwhile.
+# Of the runs of this process: the holder, and what the key names, so that its id is not given to another object.
 # Without a lock, because the garbage collector may give back a forgotten lease at any point, also inside `_take_here`.
 
 
@@ -53,8 +54,13 @@ class _LocalLease:
 
 
 def _take_here(saver: Any, thread_id: str) -> _LocalLease | None:
-    key, token = (id(saver), thread_id), object()
-    return _LocalLease(key) if _taken.setdefault(key, (token, saver))[0] is token else None
+    key, token = _key(saver, thread_id), object()
+    kept = token, shared_by_copies(saver)
+    return _LocalLease(key) if _taken.setdefault(key, kept)[0] is token else None
+
+
+def _key(saver: Any, thread_id: str) -> Key:
+    return id(shared_by_copies(saver)), thread_id
 
 
 class HeldThread:
@@ -68,6 +74,11 @@ class HeldThread:
         self._is_local = isinstance(lease, _LocalLease)
         self._finalizer = weakref.finalize(self, lease.release)
         self._finalizer.atexit = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it was not given back yet."""
+        return self._finalizer.alive
 
     def release(self) -> None:
         """Give the thread back; nothing, the second time."""
@@ -102,8 +113,35 @@ def let_go(token: "contextvars.Token[frozenset[Key]]") -> None:
     _held.reset(token)
 
 
+_own: contextvars.ContextVar[tuple["weakref.ref[HeldThread]", ...]] = contextvars.ContextVar(
+    "agentgraph_own_threads", default=()
+)
+
+
+def _remember(held: HeldThread) -> None:
+    earlier = [one for one in _own.get() if (other := one()) is not None and other.is_held]
+    _own.set((*earlier, weakref.ref(held)))
+
+
+def has_taken(saver: Any, thread_id: str) -> bool:
+    """Whether code in this context holds the thread, having taken it without a run."""
+    key = _key(saver, thread_id)
+    return any((held := one()) is not None and held.key == key and held.is_held for one in _own.get())
+
+
+def runs_on(saver: Any, thread_id: str) -> bool:
+    """Whether code in this context is part of a run on the thread."""
+    return _key(saver, thread_id) in _held.get()
+
+
 def take_thread(
-    saver: Any, thread_id: str, *, wait: bool, until: float | None = None, check: Callable[[], None] | None = None
+    saver: Any,
+    thread_id: str,
+    *,
+    wait: bool,
+    until: float | None = None,
+    check: Callable[[], None] | None = None,
+    is_run: bool = False,
 ) -> Steps:
     """Take a thread's lease.
 
@@ -113,6 +151,8 @@ def take_thread(
         wait: whether to wait for a busy thread instead of raising.
         until: when waiting ends, on the clock of `time.monotonic`; None for never.
         check: called while waiting; raises when the run was asked to end meanwhile.
+        is_run: whether a run takes it, whose stream is read by code that is no part of it. Else all code in this
+            context may write to the thread until it is given back.
 
     Returns:
         A HeldThread.
@@ -120,12 +160,15 @@ def take_thread(
     Raises:
         ThreadBusyError: another run works on the thread, and (with `wait`) did so until the time was over.
     """
-    key = id(saver), thread_id
+    key = _key(saver, thread_id)
     pause = FIRST_PAUSE
     while True:
         lease = yield Effect(_take, _atake, (saver, thread_id))
         if lease is not None:
-            return HeldThread(key, lease)
+            held = HeldThread(key, lease)
+            if not is_run:
+                _remember(held)
+            return held
         if not wait or key in _held.get() or (until is not None and time.monotonic() >= until):
             raise ThreadBusyError(_busy(thread_id, waited=wait, own=key in _held.get()))
         if check is not None:
@@ -138,7 +181,8 @@ def _busy(thread_id: str, *, waited: bool, own: bool) -> str:
     if own:
         return (
             f"The thread {thread_id!r:.100} belongs to the run that this call is part of, so a second run on it can "
-            "never begin. Give the inner run a thread_id of its own."
+            "never begin, and its state changes by what tools and hooks return. Give an inner run a thread_id of its "
+            "own."
         )
     how_long = ", and was so until the time was over" if waited else ""
     return (

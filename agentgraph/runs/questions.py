@@ -7,7 +7,7 @@ writes, the public interface of every saver.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,17 @@ from langgraph.types import Interrupt, Send, _interrupt_id  # the id of a questi
 
 from agentgraph.nodes.effects import Effect, Steps
 
-__all__ = ["Asked", "Asking", "answered_before", "find_asked", "finished_tasks", "latest", "reading", "settings_of"]
+__all__ = [
+    "Asked",
+    "Asking",
+    "answered_before",
+    "find_asked",
+    "finished_tasks",
+    "latest",
+    "missing_nodes",
+    "reading",
+    "settings_of",
+]
 
 NO_TASK = "00000000-0000-0000-0000-000000000000"
 """Under this id langgraph stores what belongs to no task."""
@@ -106,6 +116,22 @@ def finished_tasks(writes: Iterable[PendingWrite] | None) -> set[str]:
 def answered_before(one: Asked) -> dict[str, Any]:
     """The answers a task has been given, by the id of their question."""
     return {_interrupt_id(one.namespace, position): answer for position, answer in enumerate(one.given)}
+
+
+def missing_nodes(saved: CheckpointTuple, nodes: Container[str]) -> list[str]:
+    """Names of the nodes that are to run next on a checkpoint, but that a graph has not got.
+
+    Args:
+        saved: the checkpoint.
+        nodes: the names of the graph's nodes.
+    """
+    checkpoint = saved.checkpoint
+    values = checkpoint["channel_values"]
+    sent = [one.node for one in values.get(TASKS) or () if isinstance(one, Send)]
+    # What leads to a node that is gone is never used up, so only what was written last is to run next.
+    written = [one for one in checkpoint.get("updated_channels") or () if one in values and one.startswith(_BRANCH)]
+    led = [one.removeprefix(_BRANCH) for one in written]
+    return list(dict.fromkeys(name for name in (*sent, *led) if name not in nodes))
 
 
 def find_asked(saver: Any, saved: CheckpointTuple | None) -> Steps:

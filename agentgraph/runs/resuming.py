@@ -24,11 +24,20 @@ from langgraph.checkpoint.serde.types import INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
 from agentgraph.approvals import check_answer
-from agentgraph.errors import ResumeError
+from agentgraph.errors import ResumeError, RunError
 from agentgraph.nodes.effects import Effect, Steps
-from agentgraph.runs.questions import Asked, Asking, answered_before, find_asked, latest, reading, settings_of
+from agentgraph.runs.questions import (
+    Asked,
+    Asking,
+    answered_before,
+    find_asked,
+    latest,
+    missing_nodes,
+    reading,
+    settings_of,
+)
 
-__all__ = ["Answer", "answer_questions", "match_answers", "take_back"]
+__all__ = ["Answer", "answer_questions", "check_nodes", "match_answers", "take_back"]
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _SHOWN_IDS = 10
@@ -43,13 +52,14 @@ class Answer:
     value: Any
 
 
-def answer_questions(saver: Any, config: RunnableConfig, command: Command[Any], *, pauses: bool) -> Steps:
+def answer_questions(graph: Any, saver: Any, config: RunnableConfig, command: Command[Any], *, pauses: bool) -> Steps:
     """Check and store the answers of a command.
 
     Reads the thread's newest checkpoint, on which the run is to go on, and one more a level for questions of agents
     inside tools.
 
     Args:
+        graph: the agent.
         saver: the thread's checkpoint saver.
         config: of the run, with the thread's id.
         command: has a `resume`.
@@ -71,11 +81,57 @@ def answer_questions(saver: Any, config: RunnableConfig, command: Command[Any], 
         answers, foreign = match_answers(command.resume, asking)
     except _NotOpenError as error:
         raise ResumeError((yield from _why_not_open(saver, newest, error, asking))) from None
+    _check_awaited(graph, asking)
     for one in answers:
         yield _storing(saver, one.asked, [*one.asked.given, one.value])
     # Where the place of an answer is not known, langgraph finds it by the question's id.
     rest = dataclasses.replace(command, resume=foreign) if foreign else _rest(command)
     return rest
+
+
+def _check_awaited(graph: Any, asking: Asking) -> None:
+    """Refuse answers that nobody would take: the run would go on as if they had not been given."""
+    for one in asking.asked:
+        node = one.namespace.partition(":")[0]
+        if node not in graph.nodes:
+            raise _nobody_waits(one, f"by {node!r}, which this agent has not got")
+        if not one.is_nested and _is_approval(one.interrupt) and graph.approves is None:
+            raise _nobody_waits(one, "by a middleware for approvals, and this agent has none")
+
+
+def _is_approval(question: Interrupt[Any]) -> bool:
+    """Whether middleware asks about one call, around the tool; a tool that asks the like states no schema with it."""
+    value = question.value
+    return isinstance(value, Mapping) and value.get("type") == "tool_approval" and question.response_schema is not None
+
+
+def _nobody_waits(one: Asked, by: str) -> ResumeError:
+    return ResumeError(
+        f"The question {one.interrupt.id!r}, {one.interrupt.value!r:.200}, was asked {by}, so nobody waits for its "
+        "answer. Nothing was stored. Answer it by an agent with the middleware and tools that it was asked with; or "
+        "send a new message, and the calls that wait are answered as not run."
+    )
+
+
+def check_nodes(graph: Any, saver: Any, config: RunnableConfig) -> Steps:
+    """See that what is to run next on a thread is there to be run.
+
+    Args:
+        graph: the agent.
+        saver: the thread's checkpoint saver.
+        config: of a run that is to go on where the thread stands.
+
+    Raises:
+        RunError: the agent has not got a node that is to run next.
+    """
+    saved: CheckpointTuple | None = yield reading(saver, config)
+    missing = missing_nodes(saved, graph.nodes) if saved is not None else []
+    if missing:
+        raise RunError(
+            f"The thread goes on with {', '.join(map(repr, missing))}, which this agent has not got, so the run would "
+            "end with nothing done. Nothing was changed. Go on with an agent that has the middleware and tools which "
+            "the thread was left with; or send a new message, and the calls that wait are answered as not run."
+        )
 
 
 def take_back(saver: Any, config: RunnableConfig) -> Steps:
@@ -229,7 +285,7 @@ def _storing(saver: Any, asked: Asked, answers: list[Any]) -> Effect:
 def _rest(command: Command[Any]) -> Command[Any] | None:
     """What a command holds besides its answers; None for nothing."""
     rest = dataclasses.replace(command, resume=None)
-    return rest if rest.update is not None or rest.goto else None
+    return rest if rest.update or rest.goto else None
 
 
 def _named(ids: Sequence[str]) -> str:

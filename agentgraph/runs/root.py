@@ -22,7 +22,7 @@ from agentgraph.runs.control import control_of
 from agentgraph.runs.keeping import Keeping, aclosing, closing
 from agentgraph.runs.leases import HeldThread, hold, let_go, take_thread
 from agentgraph.runs.questions import settings_of
-from agentgraph.runs.resuming import answer_questions, take_back
+from agentgraph.runs.resuming import answer_questions, check_nodes, take_back
 from agentgraph.runs.salvaging import salvage
 
 __all__ = ["RootRun"]
@@ -126,6 +126,7 @@ class RootRun:
             wait=on_busy == "wait",
             until=control.until if control else None,
             check=control.check if control else None,
+            is_run=True,
         )
 
     def _prepare(self) -> Steps:
@@ -134,10 +135,12 @@ class RootRun:
         if self._held is not None:
             if isinstance(given, Command):
                 if given.resume is not None:
-                    given = yield from answer_questions(self._saver, self._merged, given, pauses=self._pauses())
-                    newest = True
+                    answering = answer_questions(self._graph, self._saver, self._merged, given, pauses=self._pauses())
+                    given, newest = (yield from answering), True
             elif given is not None:
                 given, newest = yield from salvage(self._graph, self._saver, self._merged, given)
+            else:
+                yield from check_nodes(self._graph, self._saver, self._merged)
         return given, self._run_config(newest=newest)
 
     def _run_config(self, *, newest: bool) -> Mapping[str, Any] | None:

@@ -16,14 +16,15 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import END
 from langgraph.errors import InvalidUpdateError
-from langgraph.types import Overwrite
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Overwrite, StateUpdate
 
 from agentgraph.history import MARK, pending_calls
 from agentgraph.nodes.effects import Effect, Steps
 from agentgraph.plan import TOOLS_NODE
 from agentgraph.runs.questions import Asked, Asking, find_asked, finished_tasks, latest, reading, settings_of
 
-__all__ = ["not_run", "salvage"]
+__all__ = ["atake_over", "not_run", "salvage", "take_over"]
 
 _UNFIT = (InvalidUpdateError, TypeError, ValueError)
 """What an update raises that does not fit the state."""
@@ -51,8 +52,7 @@ def salvage(graph: Any, saver: Any, config: RunnableConfig, given: Any) -> Steps
         return given, False
     asking: Asking = yield from find_asked(saver, saved)
     if finished_tasks(saved.pending_writes):
-        # As if at its end, the graph takes over the results of finished tasks and lets the others go.
-        yield Effect(_take_over, _atake_over, (graph, newest))
+        yield Effect(take_over, atake_over, (graph, newest))
     waiting = [one for one in asking.asked if one.is_open]
     if not waiting or not _takes_messages(given):
         return given, True
@@ -61,16 +61,27 @@ def salvage(graph: Any, saver: Any, config: RunnableConfig, given: Any) -> Steps
     return (_with_first(given, closed) if closed else given), True
 
 
-def _take_over(graph: Any, config: RunnableConfig) -> None:
+# As if at its end, the graph takes over the results of finished tasks and lets the others go.
+_AT_ITS_END = [[StateUpdate(None, END)]]
+
+
+def take_over(graph: Any, config: RunnableConfig) -> None:
+    """Make the results of finished tasks a part of the state, and call the others off.
+
+    Args:
+        graph: the compiled graph, whose thread this code holds.
+        config: of the thread's newest checkpoint.
+    """
     try:
-        graph.update_state(config, None, END)
+        CompiledStateGraph.bulk_update_state(graph, config, _AT_ITS_END)
     except _UNFIT as error:
         _warn_of(error)
 
 
-async def _atake_over(graph: Any, config: RunnableConfig) -> None:
+async def atake_over(graph: Any, config: RunnableConfig) -> None:
+    """Async form of `take_over`."""
     try:
-        await graph.aupdate_state(config, None, END)
+        await CompiledStateGraph.abulk_update_state(graph, config, _AT_ITS_END)
     except _UNFIT as error:
         _warn_of(error)
 

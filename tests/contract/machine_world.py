@@ -298,8 +298,6 @@ class World:
     def write(self, text: str) -> None:
         """Somebody writes a message into the state."""
         self._either(self.agent.update_state, self.agent.aupdate_state)(self.thread, {"messages": HumanMessage(text)})
-        # langgraph's update drops what an unfinished step had stored, so that it runs again: a branch of its own.
-        self.ledger.branch_off(threads.messages(self.agent, self.thread), keep_approvals=self.mode == "batched")
 
     def asked(self) -> Sequence[Any]:
         return pending_questions(self.agent, self.thread)
