@@ -23,7 +23,7 @@ from pydantic_core import to_jsonable_python
 
 from agentgraph.errors import ResumeError
 
-__all__ = ["ASKED", "DECISIONS", "call_digest", "check_answer", "refused"]
+__all__ = ["ASKED", "DECISIONS", "call_digest", "check_answer", "mismatches", "refused"]
 
 DECISIONS = ("approve", "edit", "reject", "respond")
 """The kinds of decisions on a tool call."""
@@ -63,7 +63,7 @@ def check_answer(interrupt: Interrupt[Any], answer: Any) -> Any:
             return _check_batched(interrupt, answer)
         if value.get("type") == "tool_approval" and isinstance(value.get("name"), str):
             return _check_one(interrupt, answer)
-    problems = _mismatches(interrupt.response_schema, answer)
+    problems = mismatches(interrupt.response_schema, answer)
     if problems:
         raise refused(interrupt, answer, f"it does not fit the schema of the question: {problems}")
     return answer
@@ -139,7 +139,7 @@ def _check_one(interrupt: Interrupt[Any], answer: Any) -> dict[str, Any]:
     if problem:
         raise refused(interrupt, answer, problem)
     decision = _clean(answer)
-    problems = _mismatches(branches.get(decision["type"]), decision)
+    problems = mismatches(branches.get(decision["type"]), decision)
     if problems:
         raise refused(interrupt, answer, f"it does not fit the schema of the question: {problems}")
     return {**decision, ASKED: _bound(interrupt, answer, [interrupt.value])}
@@ -203,7 +203,7 @@ def _edit_problem(decision: Object, request: Object, config: Object) -> str | No
     action = decision.get("edited_action")
     if action is None or action["name"] != request.get("name"):
         return None
-    problems = _mismatches(config.get("args_schema"), action["args"])
+    problems = mismatches(config.get("args_schema"), action["args"])
     return f"its edited arguments do not fit the schema: {problems}" if problems else None
 
 
@@ -237,7 +237,7 @@ def _resolved(branch: Object, root: Object) -> Object:
     return found
 
 
-def _mismatches(schema: Any, answer: Any) -> str:
+def mismatches(schema: Any, answer: Any) -> str:
     """Where an answer violates a JSON schema, as one text; empty when it fits or there is no schema."""
     if not isinstance(schema, Mapping):
         return ""

@@ -26,6 +26,7 @@ from langgraph.types import Command, Interrupt
 from agentgraph.approvals import check_answer
 from agentgraph.errors import ResumeError, RunError
 from agentgraph.nodes.effects import Effect, Steps
+from agentgraph.runs.edits import check_edits
 from agentgraph.runs.questions import (
     Asked,
     Asking,
@@ -82,6 +83,9 @@ def answer_questions(graph: Any, saver: Any, config: RunnableConfig, command: Co
     except _NotOpenError as error:
         raise ResumeError((yield from _why_not_open(saver, newest, error, asking))) from None
     _check_awaited(graph, asking)
+    for one in answers:
+        if not one.asked.is_nested:
+            check_edits(graph, one.asked.interrupt, one.value)
     for one in answers:
         yield _storing(saver, one.asked, [*one.asked.given, one.value])
     # Where the place of an answer is not known, langgraph finds it by the question's id.

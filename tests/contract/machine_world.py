@@ -75,6 +75,7 @@ class World:
         self._serials, self._names = itertools.count(1), itertools.count(1)
         self._next_serial = 1
         self._broken: set[int] = set()
+        self.written: set[str | None] = set()
         self._saver: Any = open_checkpointer(url)
         self.start_process()
 
@@ -226,7 +227,9 @@ class World:
             if not isinstance(end, self._possible(limited=limited)):
                 raise end
         else:
-            assert at_rest or outcome(end).kind in {"answer", "interrupt"}
+            # What is written after the model's answer, but before the hooks behind it, is not answered by itself.
+            unanswered = end["messages"][-1].id in self.written
+            assert at_rest or unanswered or outcome(end).kind in {"answer", "interrupt"}
 
     def _possible(self, *, limited: bool) -> tuple[type[BaseException], ...]:
         """The errors that may end the present run."""
@@ -297,7 +300,9 @@ class World:
 
     def write(self, text: str) -> None:
         """Somebody writes a message into the state."""
-        self._either(self.agent.update_state, self.agent.aupdate_state)(self.thread, {"messages": HumanMessage(text)})
+        message = HumanMessage(text, id=f"written {next(self._names)}")
+        self.written.add(message.id)
+        self._either(self.agent.update_state, self.agent.aupdate_state)(self.thread, {"messages": message})
 
     def asked(self) -> Sequence[Any]:
         return pending_questions(self.agent, self.thread)

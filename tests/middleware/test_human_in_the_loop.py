@@ -111,15 +111,25 @@ def test_an_edit_may_lead_to_a_free_tool_and_its_result_stays_with_the_models_ca
     assert_messages(desk.messages[2:3], [answer(BOB, "bob has 10")])
 
 
-def test_an_edit_to_a_tool_that_does_not_exist_is_told_with_the_names_of_those_that_do(run):
-    desk = Desk(run, BOB, "ok", edit_notice=None)
+@pytest.mark.parametrize(
+    ("edited", "why"),
+    [
+        (edit("transfers", to="bob"), r"'transfers', which this agent does not have \(did you mean 'transfer'"),
+        (edit("sleep"), r"'sleep', which this agent does not have \(there are transfer, close, balance\)"),
+        (edit("transfer", to="bob", amont=1), "do not fit the tool 'transfer': the root: 'amount' is a required"),
+        (edit("transfer", to="bob", amount="many"), "do not fit the tool 'transfer': amount: 'many' is not of type"),
+        (edit("close"), "do not fit the tool 'close': the root: 'account' is a required"),
+    ],
+)
+def test_an_edit_that_could_not_run_is_refused_before_it_is_stored(run, edited, why):
+    desk = Desk(run, BOB, "ok")
     desk.say()
-    desk.resume(decide(edit("transfers", to="bob")))
-    told = desk.answers()["t"]
-    assert desk.log == []
-    assert told.status == "error"
-    assert "'transfers'" in told.text
-    assert "transfer, close, balance" in told.text
+    asked = desk.question
+    with pytest.raises(ResumeError, match=why):
+        desk.resume(decide(edited))
+    assert desk.question == asked
+    desk.resume(decide(edit("transfer", to="cid", amount=3)))
+    assert desk.log == [("transfer", "cid", 3)]
 
 
 def test_an_edit_that_changes_nothing_is_an_approval(run):
