@@ -78,7 +78,14 @@ def before_agent(
     name: str | None = None,
 ) -> Decorator: ...
 def before_agent(func: HookFunction | None = None, **options: Any) -> Middleware | Decorator:
-    """Middleware with a `before_agent` hook, from a function `(state, runtime)`; bare or with arguments."""
+    """Middleware with a `before_agent` hook, from a function `(state, runtime)`; bare or with arguments.
+
+    Args:
+        func: the function, where the decorator stands bare.
+        **options: `state_schema`: a subclass of AgentState with the fields that the hook adds; `tools`: those that come
+            with it; `can_jump_to`: where its `jump_to` may send the run, of "tools", "model", "end"; `name`: of the
+            middleware, by default the function's. Each can be left out.
+    """
     return _decorate("before_agent", func, **options)
 
 
@@ -95,6 +102,12 @@ def before_model(
 ) -> Decorator: ...
 def before_model(func: HookFunction | None = None, **options: Any) -> Middleware | Decorator:
     """Middleware with a `before_model` hook, from a function `(state, runtime)`; bare or with arguments.
+
+    Args:
+        func: the function, where the decorator stands bare.
+        **options: `state_schema`: a subclass of AgentState with the fields that the hook adds; `tools`: those that come
+            with it; `can_jump_to`: where its `jump_to` may send the run, of "tools", "model", "end"; `name`: of the
+            middleware, by default the function's. Each can be left out.
 
     Example:
         >>> @before_model(can_jump_to=["end"])
@@ -116,7 +129,14 @@ def after_model(
     name: str | None = None,
 ) -> Decorator: ...
 def after_model(func: HookFunction | None = None, **options: Any) -> Middleware | Decorator:
-    """Middleware with an `after_model` hook, from a function `(state, runtime)`; bare or with arguments."""
+    """Middleware with an `after_model` hook, from a function `(state, runtime)`; bare or with arguments.
+
+    Args:
+        func: the function, where the decorator stands bare.
+        **options: `state_schema`: a subclass of AgentState with the fields that the hook adds; `tools`: those that come
+            with it; `can_jump_to`: where its `jump_to` may send the run, of "tools", "model", "end"; `name`: of the
+            middleware, by default the function's. Each can be left out.
+    """
     return _decorate("after_model", func, **options)
 
 
@@ -132,7 +152,14 @@ def after_agent(
     name: str | None = None,
 ) -> Decorator: ...
 def after_agent(func: HookFunction | None = None, **options: Any) -> Middleware | Decorator:
-    """Middleware with an `after_agent` hook, from a function `(state, runtime)`; bare or with arguments."""
+    """Middleware with an `after_agent` hook, from a function `(state, runtime)`; bare or with arguments.
+
+    Args:
+        func: the function, where the decorator stands bare.
+        **options: `state_schema`: a subclass of AgentState with the fields that the hook adds; `tools`: those that come
+            with it; `can_jump_to`: where its `jump_to` may send the run, of "tools", "model", "end"; `name`: of the
+            middleware, by default the function's. Each can be left out.
+    """
     return _decorate("after_agent", func, **options)
 
 
@@ -148,6 +175,11 @@ def wrap_model_call(
 ) -> Decorator: ...
 def wrap_model_call(func: HookFunction | None = None, **options: Any) -> Middleware | Decorator:
     """Middleware with a `wrap_model_call` hook, from a function `(request, handler)`; bare or with arguments.
+
+    Args:
+        func: the function, where the decorator stands bare.
+        **options: `state_schema`: a subclass of AgentState with the fields that the hook adds; `tools`: those that come
+            with it; `name`: of the middleware, by default the function's. Each can be left out.
 
     Example:
         >>> @wrap_model_call
@@ -171,7 +203,13 @@ def wrap_tool_call(
     name: str | None = None,
 ) -> Decorator: ...
 def wrap_tool_call(func: HookFunction | None = None, **options: Any) -> Middleware | Decorator:
-    """Middleware with a `wrap_tool_call` hook, from a function `(request, handler)`; bare or with arguments."""
+    """Middleware with a `wrap_tool_call` hook, from a function `(request, handler)`; bare or with arguments.
+
+    Args:
+        func: the function, where the decorator stands bare.
+        **options: `state_schema`: a subclass of AgentState with the fields that the hook adds; `tools`: those that come
+            with it; `name`: of the middleware, by default the function's. Each can be left out.
+    """
     return _decorate("wrap_tool_call", func, **options)
 
 

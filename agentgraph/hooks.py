@@ -84,7 +84,8 @@ class AgentMiddleware(Generic[StateT, ContextT, ResponseT]):
     """Base class of what can be mounted around an agent's model and tools. Override the hooks you need.
 
     Attributes:
-        state_schema: fields this middleware adds to the state, as a class derived from AgentState.
+        state_schema: fields this middleware adds to the state, as a class derived from AgentState. They are stored
+            like the messages, so on a thread they outlive the run; `before_agent` can set them back.
         tools: tools it brings along.
         trace_policy: what tracers record of its nodes; None records all.
         transformers: factories of stream transformers, called as `factory(scope)` for each run.

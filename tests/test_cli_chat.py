@@ -112,12 +112,6 @@ def test_a_failing_run_is_an_event_too(command: Command) -> None:
     assert (code, events(out)) == (1, [error, usage, {"type": "done", "status": "failed"}])
 
 
-def test_a_paused_run_says_what_it_waits_for_and_ends_with_code_4(command: Command) -> None:
-    code, out, err = command("run", "chat_agents:asking", "hi")
-    assert (code, out) == (4, "")
-    assert err.endswith("? paused: Which city?\n")
-
-
 def test_a_structured_answer_goes_where_answers_go(command: Command) -> None:
     assert command("run", "chat_agents:structured", "hi")[:2] == (0, '{"city": "Rome"}\n')
     _, out, _ = command("run", "chat_agents:structured", "hi", "--json")
@@ -127,22 +121,6 @@ def test_a_structured_answer_goes_where_answers_go(command: Command) -> None:
 def test_a_thread_goes_on_in_the_next_run(command: Command) -> None:
     assert command("run", "chat_agents:kept", "How is Rome?", "--thread", "t")[:2] == (0, "It is sunny.\n")
     assert command("run", "chat_agents:kept", "Again?", "--thread", "t") == (0, "As I said: sunny.\n", "")
-
-
-def test_a_pause_of_one_run_is_decided_in_a_later_chat(command: Command) -> None:
-    thread = ("chat_agents:kept_deleting", "--thread", "t")
-    assert command("run", thread[0], "hi", *thread[1:])[0] == 4
-    code, _, err = command("run", thread[0], "hi", *thread[1:])
-    assert (code, err) == (4, "agentgraph: thread 't' is paused; answer it in `agentgraph chat`\n")
-    code, out, _ = command("chat", *thread, typed="/approve\n")
-    assert (code, out.splitlines()[1:]) == (0, ["← delete: deleted x.txt", "Well."])
-
-
-def test_a_breakpoint_of_the_graph_waits_for_a_yes(command: Command) -> None:
-    code, out, _ = command("chat", "chat_agents:stopping", typed="hi\nwhat?\n")
-    assert (code, "sunny" in out) == (4, False)
-    code, out, _ = command("chat", "chat_agents:stopping", typed="hi\n/approve\n")
-    assert (code, out.splitlines()[2:]) == (0, ["← weather: sunny in Rome", "It is sunny."])
 
 
 def test_a_wrong_target_is_code_2_and_an_event_for_programs(command: Command) -> None:
@@ -205,46 +183,6 @@ def test_a_chat_goes_on_after_a_failed_turn_and_its_code_tells_of_it(command: Co
     assert (code, out) == (1, "error: RuntimeError: the model broke\nNow I can.\n")
 
 
-def test_the_next_line_answers_the_question_of_a_tool(command: Command) -> None:
-    code, out, _ = command("chat", "chat_agents:asking", typed="hi\nRome\n")
-    assert code == 0
-    assert out.splitlines()[1:] == ["? paused: Which city?", "← ask: Rome", "Thanks."]
-
-
-@pytest.mark.parametrize(
-    ("decision", "result"),
-    [
-        ("/approve", "deleted x.txt"),
-        ("/reject I need it", "kept x.txt: I need it"),
-        ('/resume {"type": "approve"}', "deleted x.txt"),
-    ],
-)
-def test_an_approval_is_given_with_a_slash_command(command: Command, decision: str, result: str) -> None:
-    code, out, _ = command("chat", "chat_agents:deleting", typed=f"hi\n{decision}\n")
-    assert code == 0
-    assert out.splitlines()[2:] == [f"← delete: {result}", "Well."]
-
-
-def test_several_questions_are_answered_by_a_list_in_their_order(command: Command) -> None:
-    code, out, _ = command("chat", "chat_agents:asking_twice", "--json", typed='hi\n/resume ["first", "second"]\n')
-    found = events(out)
-    asked = [event["value"] for event in found if event["type"] == "interrupt"]
-    calls = {event["id"]: event["args"]["question"] for event in found if event["type"] == "tool_call"}
-    answered = {calls[event["id"]]: event["content"] for event in found if event["type"] == "tool_result"}
-    assert (code, answered) == (0, {asked[0]: "first", asked[1]: "second"})
-
-
-def test_a_pipe_that_does_not_decide_ends_with_code_4_and_runs_nothing(command: Command) -> None:
-    code, out, _ = command("chat", "chat_agents:deleting", typed="hi\nsomething else\n")
-    assert code == 4
-    assert out.splitlines()[-1] == "the agent is paused; answer with /approve, /reject why, or /resume JSON"
-    assert "deleted" not in out
-
-
-def test_a_pipe_that_ends_during_a_pause_ends_with_code_4(command: Command) -> None:
-    assert command("chat", "chat_agents:deleting", typed="hi\n")[0] == 4
-
-
 @pytest.mark.parametrize(
     ("agent", "typed", "said"),
     [
@@ -254,11 +192,29 @@ def test_a_pipe_that_ends_during_a_pause_ends_with_code_4(command: Command) -> N
         ("asking", "hi\n/model", "there is no command /model; /help lists those there are"),
         ("agent", "/approve", "/approve: the agent is not paused"),
         ("asking", "hi\n/approve", "/approve: the question is not about tool calls; answer with /resume JSON"),
-        ("asking", "hi\n/resume {", "/resume: Expecting property name enclosed in double quotes: line 1 column 2"),
+        (
+            "asking",
+            "hi\n/resume Rome, please",
+            "/resume: 'Rome, please' is not JSON; expected the answer as JSON, for example \"a text\"",
+        ),
+        (
+            "deleting",
+            "hi\n/resume",
+            '/resume: \'\' is not JSON; expected the answer as JSON, for example {"type": "approve"}',
+        ),
+        (
+            "asking_twice",
+            "hi\n/resume {",
+            '/resume: \'{\' is not JSON; expected the answer as JSON, for example ["a text", "a text"]',
+        ),
         ("agent", "/EXTI", "there is no command /EXTI; did you mean /exit?"),
         ("agent", "/exit now", "/exit takes nothing after it; write /exit alone to leave"),
         ("agent", "/q it", "/q takes nothing after it; write /q alone to leave"),
-        ("asking_twice", "hi\nRome", "the agent is paused; answer its 2 questions in their order with /resume [JSON"),
+        (
+            "asking_twice",
+            "hi\nRome",
+            "the agent is paused; answer with /resume [JSON, ...]: its 2 questions in their order",
+        ),
     ],
 )
 def test_a_slash_command_out_of_place_gets_a_hint(command: Command, agent: str, typed: str, said: str) -> None:

@@ -36,7 +36,7 @@ def piece(text: str, node: str = "model", id: str = "m1") -> tuple[str, Any]:  #
 
 
 def read(*parts: tuple[str, Any], seen: set[str] | None = None) -> list[Event]:
-    reader = EventReader(seen if seen is not None else set())
+    reader = EventReader(seen if seen is not None else set(), "t")
     return [event for mode, payload in parts for event in reader.read(mode, payload)]
 
 
@@ -87,16 +87,16 @@ def test_a_message_that_is_written_again_is_no_news() -> None:
 
 
 def test_usage_is_counted_once_a_message() -> None:
-    reader = EventReader(set())
+    reader = EventReader(set(), "t")
     for _ in range(2):
         reader.read("updates", {"model": {"messages": [ASKS]}})
     assert reader.usage == Usage(5, 2, 7)
 
 
 def test_interrupts_are_events_and_open_questions() -> None:
-    reader = EventReader(set())
+    reader = EventReader(set(), "t")
     events = reader.read("updates", {"__interrupt__": (Interrupt("which city?", id="i1"),)})
-    assert events == reader.pending == [Paused("i1", "which city?")]
+    assert events == reader.pending == [Paused("i1", "which city?", "t")]
 
 
 class Weather(BaseModel):
@@ -107,10 +107,11 @@ class Weather(BaseModel):
 
 def test_events_become_json_whatever_they_hold() -> None:
     opaque = object()
-    assert [as_json(Done("ok")), as_json(Done("ok", Weather(city="Rome"))), as_json(Paused("i1", {"x": opaque}))] == [
+    happened = (Done("ok"), Done("ok", Weather(city="Rome")), Paused("i1", {"x": opaque}, "t"))
+    assert [as_json(event) for event in happened] == [
         {"type": "done", "status": "ok"},
         {"type": "done", "status": "ok", "structured_response": {"city": "Rome"}},
-        {"type": "interrupt", "id": "i1", "value": {"x": repr(opaque)}},
+        {"type": "interrupt", "id": "i1", "value": {"x": repr(opaque)}, "thread": "t"},
     ]
 
 
@@ -185,7 +186,7 @@ def test_a_long_result_is_cut_with_the_number_of_what_is_missing() -> None:
     ],
 )
 def test_a_pause_shows_what_is_asked(value: Any, shown: str) -> None:
-    assert transcript(Paused("i1", value)) == f"{shown}\n"
+    assert transcript(Paused("i1", value, "t")) == f"{shown}\n"
 
 
 def test_the_end_of_a_turn_is_shown_where_it_says_something() -> None:
@@ -199,10 +200,10 @@ def test_the_end_of_a_turn_is_shown_where_it_says_something() -> None:
     ]
 
 
-BATCH = Paused("i1", {"action_requests": [{"name": "a", "args": {}}, {"name": "b", "args": {}}]})
-SINGLE = Paused("i2", {"type": "tool_approval", "name": "a"})
-FREE = Paused("i3", "which city?")
-BREAKPOINT = Paused("", "the graph stops here")
+BATCH = Paused("i1", {"action_requests": [{"name": "a", "args": {}}, {"name": "b", "args": {}}]}, "t")
+SINGLE = Paused("i2", {"type": "tool_approval", "name": "a"}, "t")
+FREE = Paused("i3", "which city?", "t")
+BREAKPOINT = Paused("", "the graph stops here", "t")
 
 
 class Shy:
@@ -237,7 +238,7 @@ def refused(constant: str) -> None:
     ids=["not finite", "surrogates", "bytes and keys", "huge number", "no repr", "hostile text", "circle"],
 )
 def test_whatever_an_event_holds_is_one_line_of_strict_json(value: Any, written: Any) -> None:
-    for event in (Paused("i1", value), ToolCalled("c1", "t", {"v": value}), Done("ok", value)):
+    for event in (Paused("i1", value, "t"), ToolCalled("c1", "t", {"v": value}), Done("ok", value)):
         out = io.StringIO()
         JsonScreen(out).show(event)
         assert out.getvalue().count("\n") == 1
@@ -248,7 +249,7 @@ def test_whatever_an_event_holds_is_one_line_of_strict_json(value: Any, written:
 
 def test_a_value_without_a_bottom_is_cut() -> None:
     out = io.StringIO()
-    JsonScreen(out).show(Paused("i1", WELL))
+    JsonScreen(out).show(Paused("i1", WELL, "t"))
     depth = out.getvalue().count("[")
     assert 10 < depth < 2000
 

@@ -71,7 +71,11 @@ def test_threads_are_listed(command: Command, saver) -> None:
     say(agent_with(saver, tool_call("ask", question="Which?")), "hi", thread=in_thread("two"))
     code, out, err = command("list", URL)
     assert (code, err) == (0, "")
-    assert [line.split()[2:] for line in out.splitlines()] == [["3", "waiting", "two"], ["10", "one"]]
+    head, *lines = out.splitlines()
+    assert head == "last used (UTC)      checkpoints  state    thread"
+    assert [line.split()[2:] for line in lines] == [["3", "waiting", "two"], ["10", "one"]]
+    assert {line[: head.index("checkpoints")].count(":") for line in lines} == {2}
+    assert [line[head.index("thread") :] for line in lines] == ["two", "one"]
     found = values(command("list", URL, "--json", "--limit", "1")[1])
     assert [(one["thread_id"], one["checkpoints"], one["is_waiting"]) for one in found] == [("two", 3, True)]
     assert values(command("list", URL, "--json", "--before", found[0]["checkpoint_id"])[1])[0]["thread_id"] == "one"
@@ -125,7 +129,7 @@ def test_checkpoints_are_compared(command: Command, saver) -> None:
 def test_a_thread_is_rewound_forked_and_copied(command: Command, saver) -> None:
     messages = threads.messages(saver, in_thread("one"))
     middle = threads.history(saver, in_thread("one"))[4].checkpoint_id
-    assert command("fork", URL, "one", "--checkpoint", middle, "--to", "two") == (
+    assert command("fork", URL, "one", "--checkpoint", middle, "--new-thread", "two") == (
         0,
         "the branch is the newest checkpoint of 'two'\n",
         "",
@@ -139,7 +143,7 @@ def test_a_thread_is_rewound_forked_and_copied(command: Command, saver) -> None:
     )
     assert told(threads.messages(saver, in_thread("one"))) == turn(0)
     assert threads.messages(saver, in_thread("three")) == messages
-    assert values(command("rewind", URL, "three", "--to", middle, "--json")[1]) == [
+    assert values(command("rewind", URL, "three", "--checkpoint", middle, "--json")[1]) == [
         {"thread_id": "three", "messages": 4}
     ]
 
@@ -153,7 +157,7 @@ def test_a_thread_is_weighed_and_pruned(command: Command, saver) -> None:
     assert command("prune", URL, "one", "--keep-last", "1", "--snapshot")[0] == 2
     assert command("prune", URL, "one", "--keep-last", "3") == (
         0,
-        "0 checkpoints deleted, 10 left\n7 of these are left because the messages of newer ones are read from them\n",
+        "0 checkpoints deleted, 10 left\n7 of these are left because the messages of newer ones are read from there\n",
         "",
     )
     code, out, _ = command("prune", URL, "one", "--keep-last", "1", "--snapshot", "--agent", "stored_agents:agent")
@@ -190,7 +194,7 @@ def test_a_broken_thread_is_reported_and_repaired(command: Command, saver) -> No
     said = "unanswered_call weather c1: the call has no answer; an error that says so is put after it\n"
     assert command("repair", URL, "two") == (1, f"{said}nothing was written\n", "")
     code, _, err = command("repair", URL, "two", "--write")
-    assert (code, "Give the agent instead" in err) == (2, True)
+    assert (code, "Give the agent: --agent module:agent" in err) == (2, True)
     assert command("repair", URL, "two", "--write", "--agent", "stored_agents:agent") == (0, f"{said}written\n", "")
     found = command("repair", URL, "two", "--json")
     assert (found[0], values(found[1])) == (0, [{"is_sound": True, "is_written": False}])
@@ -218,19 +222,28 @@ def test_hostile_text_reaches_the_terminal_as_escapes(command: Command, saver) -
     ("words", "code", "said"),
     [
         (("show", URL, "none"), 1, "CheckpointError: There is no thread 'none'"),
+        (("show", URL, "none"), 1, "Look with `agentgraph threads list`."),
         (("show", URL, "one", "--checkpoint", "x"), 1, "has no checkpoint 'x'"),
+        (("show", URL, "one", "--checkpoint", "x"), 1, "Look with `agentgraph threads history`."),
         (("size", URL, "none"), 1, "There is no thread 'none'"),
         (("delete", URL, "none", "--yes"), 1, "There is no thread 'none'"),
         (("list", "sqlite:///missing.db"), 2, "there is no database 'missing.db'"),
         (("list", "redis://x"), 2, "cannot begin with 'redis'"),
-        (("rewind", URL, "one"), 2, "Expected either a checkpoint or a message"),
-        (("prune", URL, "one"), 2, "neither keep_last nor max_age"),
-        (("prune", URL, "one", "--max-age", "1e300"), 2, "expected a timedelta or seconds"),
+        (("rewind", URL, "one"), 2, "with one of --checkpoint and --before-message"),
+        (("rewind", URL, "one", "--checkpoint", "x", "--before-message", "y"), 2, "with one of --checkpoint and"),
+        (("rewind", URL, "one", "--before-message", "x"), 1, "Take the id from `agentgraph threads show`."),
+        (("fork", URL, "one", "--new-thread", "one"), 2, "--new-thread 'one' is the thread that is forked."),
+        (("fork", URL, "one", "--new-thread", ""), 2, "expected the id of a thread; given was ''"),
+        (("copy", URL, "one", ""), 2, "expected the id of a thread; given was ''"),
+        (("size", URL, ""), 2, "expected the id of a thread; given was ''"),
+        (("prune", URL, "one"), 2, "say what is to stay: --keep-last 1, or --max-age with a number of days"),
+        (("prune", URL, "one", "--max-age", "1e300"), 2, "--max-age 1e+300 was given; expected a number of days"),
+        (("prune", URL, "one", "--keep-last", "1", "--snapshot"), 2, "Give the agent: --agent module:agent."),
         (("show", URL, "one", "--checkpoint", ""), 2, "An empty id of a checkpoint was given"),
         (("diff", URL, "one", ""), 2, "An empty id of a checkpoint was given"),
-        (("fork", URL, "one", "--checkpoint", "", "--to", "two"), 2, "An empty id of a checkpoint was given"),
-        (("rewind", URL, "one", "--to", ""), 2, "An empty id of a checkpoint was given"),
-        (("list", URL, "--before", ""), 2, "before='' was given; expected a checkpoint id"),
+        (("fork", URL, "one", "--checkpoint", "", "--new-thread", "two"), 2, "An empty id of a checkpoint was given"),
+        (("rewind", URL, "one", "--checkpoint", ""), 2, "An empty id of a checkpoint was given"),
+        (("list", URL, "--before", ""), 2, "--before '' was given; expected a checkpoint id"),
         (("show", URL, "one", "--agent", "stored_agents:number"), 2, "is of type int; expected a compiled graph"),
         (("show", URL, "one", "--types", "stored_agents:nothing"), 2, "has no 'nothing'"),
     ],

@@ -30,7 +30,7 @@ LAST_LINES: dict[str, list[str | None]] = {
         "",
         "You talk to Ada.",
         "ai: It is sunny in Rome.",
-        "turns: 2 - replies left in the script: 1",
+        "Enough. - turns: 2",
         "Here I am.",
         "['RetryTool', 'Log'] logged 2",
         "Log ['model', 'tools', 'model']",

@@ -13,6 +13,7 @@ import io
 import itertools
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -29,9 +30,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
-from agentgraph import ConfigurationError, create_agent
+from agentgraph import AgentGraphError, ConfigurationError, ThreadBusyError, create_agent, outcome
 from agentgraph.cli import main
 from agentgraph.cli.commands import app
 from agentgraph.middleware import AgentMiddleware
@@ -216,6 +218,19 @@ def test_every_public_module_of_langchains_agents_is_in_the_table() -> None:
     assert len(MOVES) == len(re.findall(r"^\| `langchain\.", TEXT, re.MULTILINE))
 
 
+def test_the_root_of_a_checkout_has_the_middleware_without_an_editable_install() -> None:
+    code = (
+        "import sys\n"
+        "sys.meta_path = [one for one in sys.meta_path if 'editable' not in getattr(one, '__module__', '')]\n"
+        "from agentgraph.middleware import wrap_tool_call\n"
+        "print(sys.modules['agentgraph.middleware'].__file__, 'middleware' in sys.modules)"
+    )
+    done = subprocess.run(  # noqa: S603  the code is this file's own
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == ([str(ROOT / "middleware" / "__init__.py"), "False"], "")
+
+
 def test_the_map_of_rooms_is_the_tree() -> None:
     (rooms,) = [block.text for block in BLOCKS if block.text.startswith("agentgraph/ ")]
     shown = re.findall(r"^( *)([\w.]+)/ ", rooms, re.MULTILINE)
@@ -273,6 +288,29 @@ def test_names_that_the_model_could_not_tell_apart_are_refused(build: Callable[.
     other.__name__ = "forecast"
     with pytest.raises(ConfigurationError, match="could not tell"):
         build(ScriptedModel("Hello."), other)
+
+
+def test_a_step_limit_ends_a_run_that_goes_on_and_on() -> None:
+    model = ScriptedModel(*(tool_call("forecast", city=f"City {number}") for number in range(9)))
+    with pytest.raises(GraphRecursionError) as ended:
+        create_agent(model, [forecast]).invoke({"messages": "Hi."}, {"recursion_limit": 4})
+    assert (isinstance(ended.value, AgentGraphError), outcome(ended.value).kind) == (False, "limit")
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("leave", [contextlib.aclosing, contextlib.nullcontext], ids=["aclosing", "break alone"])
+async def test_a_stream_that_is_left_early_frees_its_thread_once_it_is_closed(leave: Callable[..., Any]) -> None:
+    agent = create_agent(ScriptedModel("Sunny in Rome.", repeat_last=True), checkpointer=InMemorySaver())
+    thread: RunnableConfig = {"configurable": {"thread_id": "1"}}
+    stream = agent.astream({"messages": "Rome?"}, thread, stream_mode="messages")
+    async with leave(stream) as pieces:
+        async for _ in pieces:
+            break
+    is_busy = leave is contextlib.nullcontext
+    with pytest.raises(ThreadBusyError) if is_busy else contextlib.nullcontext():
+        await agent.ainvoke({"messages": "And Oslo?"}, thread)
+    await stream.aclose()
+    assert (await agent.ainvoke({"messages": "Bern?"}, thread))["messages"][-1].text == "Sunny in Rome."
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,16 @@ one. The working directory is searched for modules first.
 
 - `text` (`id`, `text`): a piece of the model's answer; `id` is the message it belongs to;
 - `tool_call` (`id`, `name`, `args`) and `tool_result` (`id`, `name`, `status`, `content`);
-- `interrupt` (`id`, `value`): the run waits for a decision;
+- `interrupt` (`id`, `value`, `thread`): the run waits for a decision; `--thread` with that id goes on there;
 - `usage` (`input_tokens`, `output_tokens`, `total_tokens`): of the turn, or of the conversation after `/usage`;
 - `error` (`error`, `message`): the type of what went wrong, and its text;
 - `done` (`status`, and `structured_response` if there is one): the turn's end: `ok`, `failed`, `paused`, `cancelled`.
 
 Nothing else is on standard output then, nor with `run` without it: what tools print goes to standard error. So does,
 with every command, what a module prints while it is imported.
+
+A run that is paused says on standard error how it is answered, which is done in `agentgraph chat`, by this or another
+process. That takes an agent whose checkpointer outlives the process: a thread in memory ends with it.
 
 Exit codes:
 

@@ -4,12 +4,12 @@ import asyncio
 import difflib
 import re
 import sys
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
 
 from agentgraph.cli.conversation import Conversation
-from agentgraph.cli.decisions import decided, is_approval
-from agentgraph.cli.events import Done, Event, Failed, Paused, Usage
+from agentgraph.cli.decisions import decided, how_to_answer, is_approval
+from agentgraph.cli.events import Done, Event, Failed, Usage
 from agentgraph.cli.exits import ExitCode
 from agentgraph.cli.screen import JsonScreen, Transcript
 
@@ -139,7 +139,7 @@ class Chat:
         elif len(self._conversation.pending) == 1 and not is_approval(self._conversation.pending[0]):
             self._play(self._conversation.answer({self._conversation.pending[0].id: text}))
         else:
-            self._screen.note(_how_to_answer(self._conversation.pending))
+            self._screen.note(f"the agent is paused; answer with {how_to_answer(self._conversation.pending)}")
             return self._is_terminal
         return True
 
@@ -175,12 +175,6 @@ class Chat:
         status = play(self._runner, self._conversation, turn, self._screen).status
         if status in {"failed", "cancelled"}:
             self._worst = max(self._worst, STATUS_CODES[status])
-
-
-def _how_to_answer(questions: Sequence[Paused]) -> str:
-    if all(map(is_approval, questions)):
-        return "the agent is paused; answer with /approve, /reject why, or /resume JSON"
-    return f"the agent is paused; answer its {len(questions)} questions in their order with /resume [JSON, ...]"
 
 
 def _unknown(command: str) -> str:

@@ -6,6 +6,7 @@ also on a broken installation.
 
 import asyncio
 import json
+import shlex
 import sys
 import traceback
 import uuid
@@ -23,6 +24,7 @@ from agentgraph.cli.streams import own_output
 from agentgraph.cli.threads import threads
 
 if TYPE_CHECKING:
+    from agentgraph.cli.conversation import Conversation
     from agentgraph.cli.targets import Graph
 
 __all__ = ["app", "run"]
@@ -109,7 +111,11 @@ def chat(
     thread: Thread = None,
     as_json: AsJson = False,
 ) -> None:
-    """Talk to an agent: each line is a message; /exit, /usage, /help; Ctrl-C cancels an answer."""
+    """Talk to an agent: each line is a message; Ctrl-C cancels an answer; /help lists the commands.
+
+    An agent that is paused takes /approve, /reject why, or /resume JSON. With --thread a chat goes on with a thread
+    that the agent's checkpointer has kept, also with one that is paused.
+    """
     from agentgraph.cli.chat import Chat  # noqa: PLC0415  see the module's docstring
     from agentgraph.cli.conversation import Conversation  # noqa: PLC0415  see the module's docstring
     from agentgraph.cli.screen import JsonScreen, Transcript  # noqa: PLC0415  see the module's docstring
@@ -121,6 +127,8 @@ def chat(
         runner.run(conversation.read_thread())
         screen = JsonScreen(out) if as_json else Transcript(out)
         code = Chat(runner, conversation, screen, is_terminal=is_terminal).run()
+        if conversation.pending and conversation.outlives_process:
+            screen.note(_how_to_go_on(conversation, target))
     raise typer.Exit(code)
 
 
@@ -157,12 +165,14 @@ def run_once(
         conversation = Conversation(_agent_of(target, recipe, runner), thread or uuid.uuid4().hex)
         runner.run(conversation.read_thread())
         if conversation.pending:
-            raise CommandError(f"thread {thread!r} is paused; answer it in `agentgraph chat`", ExitCode.PAUSED)
+            raise CommandError(_how_to_go_on(conversation, target), ExitCode.PAUSED)
         said = sys.stdin.read() if message == "-" else message
         if not said.strip():
             raise CommandError("the message is empty; nothing was sent to the model")
         screen = JsonScreen(out) if as_json else Transcript(out, aside=sys.stderr)
         ended = play(runner, conversation, conversation.say(said), screen)
+        if conversation.pending:
+            screen.note(_how_to_go_on(conversation, target))
         if with_traceback and conversation.failure is not None:
             traceback.print_exception(conversation.failure)
     raise typer.Exit(STATUS_CODES[ended.status])
@@ -200,6 +210,19 @@ def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="The findings
         for finding in findings:
             typer.echo(f"{marks[finding.ok]} {finding.topic:<12} {finding.name:<20} {finding.value}")
     raise typer.Exit(ExitCode.FAILED if any(finding.ok is False for finding in findings) else ExitCode.OK)
+
+
+def _how_to_go_on(conversation: "Conversation", target: str | None) -> str:
+    """What a person does about a thread that is paused, once this process has ended."""
+    from agentgraph.cli.decisions import how_to_answer  # noqa: PLC0415  see the module's docstring
+
+    if target is None or not conversation.outlives_process:
+        return (
+            "the agent is paused, and its thread is in memory, so it ends with this process; use `agentgraph chat`, or "
+            "an agent with a checkpointer that lasts"
+        )
+    words = shlex.join(["agentgraph", "chat", target, "--thread", conversation.thread_id])
+    return f"the agent is paused; answer with: {words}, then {how_to_answer(conversation.pending)}"
 
 
 def _target_and_message(words: list[str], recipe: _Recipe) -> tuple[str | None, str]:

@@ -30,6 +30,8 @@ class Conversation:
         pending: the questions for which the thread is paused, empty when it is not.
         usage: tokens of all turns of this process.
         failure: what the last turn ended with, None if it ended well.
+        thread_id: the thread.
+        outlives_process: whether the thread is there when the process has ended.
     """
 
     def __init__(self, graph: Graph, thread_id: str) -> None:
@@ -38,6 +40,8 @@ class Conversation:
         saved = isinstance(graph.checkpointer, bool) or graph.checkpointer is None
         self._graph = graph.copy({"checkpointer": InMemorySaver()}) if saved else graph
         self._config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+        self.thread_id = thread_id
+        self.outlives_process = not isinstance(self._graph.checkpointer, InMemorySaver)
         self._seen: set[str] = set()
         self._is_sync_only = False
         self.pending: tuple[Paused, ...] = ()
@@ -59,7 +63,7 @@ class Conversation:
             raise CommandError(f"the thread cannot be read: {why}", ExitCode.FAILED) from error
         messages = state.values.get("messages", ()) if isinstance(state.values, Mapping) else ()
         self._seen.update(m.id for m in messages if isinstance(m, BaseMessage) and m.id is not None)
-        self.pending = tuple(Paused(interrupt.id, interrupt.value) for interrupt in state.interrupts)
+        self.pending = tuple(Paused(one.id, one.value, self.thread_id) for one in state.interrupts)
 
     async def _read_state(self) -> StateSnapshot:
         try:
@@ -83,7 +87,7 @@ class Conversation:
         return self._turn(None if at_breakpoint else Command(resume=dict(answers)))
 
     async def _turn(self, given: Any) -> AsyncGenerator[Event, None]:
-        reader = EventReader(self._seen)
+        reader = EventReader(self._seen, self.thread_id)
         self.pending = ()
         self.failure = None
         try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentgraph.cli.events import Paused
 
-__all__ = ["decided", "is_approval"]
+__all__ = ["decided", "how_to_answer", "is_approval"]
 
 BATCHED = "action_requests"
 PER_CALL = "tool_approval"
@@ -16,6 +16,15 @@ def is_approval(question: Paused) -> bool:
     """Whether the question takes yes and no: it is about tool calls, or a breakpoint."""
     is_about_call = isinstance(question.value, Mapping) and question.value.get("type") == PER_CALL
     return question.is_breakpoint or is_about_call or _is_batched(question)
+
+
+def how_to_answer(questions: Sequence[Paused]) -> str:
+    """What a person can write in a chat that is paused."""
+    if all(map(is_approval, questions)):
+        return "/approve, /reject why, or /resume JSON"
+    if len(questions) == 1:
+        return "a line of text, or /resume JSON"
+    return f"/resume [JSON, ...]: its {len(questions)} questions in their order"
 
 
 def decided(command: str, questions: Sequence[Paused], rest: str) -> dict[str, Any]:
@@ -40,7 +49,11 @@ def decided(command: str, questions: Sequence[Paused], rest: str) -> dict[str, A
 
 
 def _resumed(questions: Sequence[Paused], text: str) -> dict[str, Any]:
-    answer = json.loads(text)
+    try:
+        answer = json.loads(text)
+    except ValueError as error:
+        expected = f"{text!r:.60} is not JSON; expected the answer as JSON, for example {_example(questions)}"
+        raise ValueError(expected) from error
     ids = [question.id for question in questions]
     if isinstance(answer, dict) and set(answer) == set(ids):
         return answer
@@ -52,6 +65,12 @@ def _resumed(questions: Sequence[Paused], text: str) -> dict[str, Any]:
         f"{len(ids)} questions are open; expected a list with an answer for each, in their order, or an object with "
         f"the keys {', '.join(ids)}"
     )
+
+
+def _example(questions: Sequence[Paused]) -> str:
+    yes = {"type": "approve"}
+    answers = [_decision(one, yes) if is_approval(one) else "a text" for one in questions]
+    return json.dumps(answers[0] if len(answers) == 1 else answers)
 
 
 def _is_batched(question: Paused) -> bool:

@@ -71,11 +71,12 @@ class Usage:
 
 @dataclass(frozen=True)
 class Paused:
-    """The run waits for a decision about `value`; without an id it stands at a breakpoint that the graph declares."""
+    """The run on `thread` waits for a decision about `value`; without an id it is at a breakpoint of the graph's."""
 
     type: ClassVar[str] = "interrupt"
     id: str
     value: Any
+    thread: str
 
     @property
     def is_breakpoint(self) -> bool:
@@ -121,9 +122,11 @@ class EventReader:
 
     Attributes:
         seen: ids of messages that are known; shared by the turns of a conversation.
+        thread: id of the thread, which who answers its questions needs.
     """
 
     seen: set[str]
+    thread: str
     usage: Usage = field(default_factory=Usage)
     pending: list[Paused] = field(default_factory=list)
     structured_response: Any = None
@@ -145,7 +148,8 @@ class EventReader:
 
     def _read_update(self, node: str, update: Any) -> Iterator[Event]:
         if node == "__interrupt__":
-            paused = [Paused(interrupt.id, interrupt.value) for interrupt in update] or [Paused("", BREAKPOINT)]
+            asked = [(interrupt.id, interrupt.value) for interrupt in update] or [("", BREAKPOINT)]
+            paused = [Paused(*one, self.thread) for one in asked]
             self.pending.extend(paused)
             yield from paused
             return

@@ -107,13 +107,15 @@ def fork(
     thread: Thread,
     *,
     checkpoint: Checkpoint = None,
-    to: Annotated[str | None, typer.Option(help="Id of a new thread; by default a branch of the same one.")] = None,
+    new_thread: Annotated[
+        str | None, typer.Option(help="Id of a new thread; by default a branch of the same one.", show_default=False)
+    ] = None,
     types: Types = "",
     as_json: AsJson = False,
 ) -> None:
     """Branch off at a checkpoint; what came after it is no part of the branch."""
     with _operator(url, None, types, as_json=as_json) as operator:
-        operator.fork(thread, checkpoint, to)
+        operator.fork(thread, checkpoint, new_thread)
 
 
 @threads.command(epilog=EXIT_CODES)
@@ -121,27 +123,27 @@ def rewind(
     url: Url,
     thread: Thread,
     *,
-    to: Annotated[str | None, typer.Option(help="Id of the checkpoint to go back to.")] = None,
+    checkpoint: Annotated[str | None, typer.Option(help="Id of the checkpoint to go back to.")] = None,
     before_message: Annotated[str | None, typer.Option(help="Id of the message to go back before.")] = None,
     types: Types = "",
     as_json: AsJson = False,
 ) -> None:
     """Take a thread back; what came after stays readable by its checkpoint ids."""
     with _operator(url, None, types, as_json=as_json) as operator:
-        operator.rewind(thread, to, before_message)
+        operator.rewind(thread, checkpoint, before_message)
 
 
 @threads.command(epilog=EXIT_CODES)
 def copy(
     url: Url,
     thread: Thread,
-    target: Annotated[str, typer.Argument(help="Id of the new thread.", show_default=False)],
+    new_thread: Annotated[str, typer.Argument(help="Id of the new thread.", show_default=False)],
     *,
     as_json: AsJson = False,
 ) -> None:
     """Copy a thread whole, with its history and its open questions."""
     with _operator(url, as_json=as_json) as operator:
-        operator.copy(thread, target)
+        operator.copy(thread, new_thread)
 
 
 @threads.command(epilog=EXIT_CODES)

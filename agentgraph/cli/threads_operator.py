@@ -1,6 +1,7 @@
 """What the commands of `agentgraph threads` do, on a database that is open."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from agentgraph import threads
 from agentgraph.cli.exits import CommandError, ExitCode
 from agentgraph.cli.screen import visible
 from agentgraph.cli.targets import load_agent, load_object, search_working_directory
-from agentgraph.cli.threads_output import Printer
+from agentgraph.cli.threads_output import Printer, counted
 from agentgraph.errors import AgentGraphError, ConfigurationError
 from agentgraph.persistence import Checkpointer, open_checkpointer, register_types
 from agentgraph.threads.access import AgentOrSaver, in_thread, thread_of
@@ -22,6 +23,21 @@ __all__ = ["Operator", "at_work"]
 
 SQLITE = "sqlite:///"
 DAY = 86_400.0
+MOST_DAYS = 100_000
+FLAGS = (
+    (r"Look with list_threads", "Look with `agentgraph threads list`"),
+    (r"Look with history", "Look with `agentgraph threads history`"),
+    (r"Take the id from `messages`", "Take the id from `agentgraph threads show`"),
+    (r"Give the agent instead", "Give the agent: --agent module:agent"),
+    (r"(?<!\w)thread_id=", "--new-thread "),
+    (r"(target|thread_id) must be the id of a thread", "expected the id of a thread"),
+    (
+        r"before='' was given; expected a checkpoint id, or None for the first page",
+        "--before '' was given; expected a checkpoint id; leave it out for the first page",
+    ),
+    (r"open_checkpointer\(\.\.\., types=\[([^\]]*)\]\), or name it in the agent's state schema", r"--types module:\1"),
+)
+"""How an error of Python's side says what is given here by an option or looked up by a command: (pattern, words)."""
 
 
 class Operator:
@@ -52,27 +68,30 @@ class Operator:
         """Print what differs."""
         self._printer.diff(threads.diff(self._target, in_thread(thread, before), in_thread(thread, after)))
 
-    def fork(self, thread: str, checkpoint: str | None, to: str | None) -> None:
+    def fork(self, thread: str, checkpoint: str | None, new_thread: str | None) -> None:
         """Branch off."""
-        branch = threads.fork(self._target, in_thread(thread, checkpoint), thread_id=to)
+        branch = threads.fork(self._target, in_thread(thread, checkpoint), thread_id=new_thread)
         made = thread_of(branch)
         self._printer.done(f"the branch is the newest checkpoint of {made!r}", thread_id=made)
 
-    def rewind(self, thread: str, to: str | None, before_message: str | None) -> None:
+    def rewind(self, thread: str, checkpoint: str | None, before_message: str | None) -> None:
         """Go back."""
-        branch: RunnableConfig = threads.rewind(self._target, in_thread(thread), to=to, before_message=before_message)
+        if (checkpoint is None) == (before_message is None):
+            raise CommandError("say where to go back to with one of --checkpoint and --before-message")
+        place = in_thread(thread)
+        branch: RunnableConfig = threads.rewind(self._target, place, to=checkpoint, before_message=before_message)
         left = len(threads.messages(self._target, branch))
-        self._printer.done(f"{thread!r} is back at {left} messages", thread_id=thread, messages=left)
+        self._printer.done(f"{thread!r} is back at {counted(left, 'message')}", thread_id=thread, messages=left)
 
-    def copy(self, thread: str, target: str) -> None:
+    def copy(self, thread: str, new_thread: str) -> None:
         """Copy whole."""
-        threads.copy_thread(self._target, thread, target)
-        self._printer.done(f"{thread!r} was copied to {target!r}", thread_id=target)
+        threads.copy_thread(self._target, thread, new_thread)
+        self._printer.done(f"{thread!r} was copied to {new_thread!r}", thread_id=new_thread)
 
     def delete(self, thread: str, *, is_agreed: bool) -> None:
         """Delete whole, after a question unless it is agreed already."""
         count = threads.size(self._target, thread).checkpoints
-        asked = visible(f"Delete the thread {thread!r} with its {count} checkpoints for good?")
+        asked = visible(f"Delete the thread {thread!r} with its {counted(count, 'checkpoint')} for good?")
         if not (is_agreed or _confirm(asked)):
             raise CommandError("nothing was deleted; --yes deletes without asking", ExitCode.CANCELLED)
         threads.delete_thread(self._target, thread)
@@ -84,6 +103,10 @@ class Operator:
 
     def prune(self, thread: str, keep_last: int | None, days: float | None, *, snapshot: bool) -> None:
         """Delete old checkpoints."""
+        if keep_last is None and days is None:
+            raise CommandError("say what is to stay: --keep-last 1, or --max-age with a number of days")
+        if days is not None and days > MOST_DAYS:
+            raise CommandError(f"--max-age {days:g} was given; expected a number of days, {MOST_DAYS} at most")
         age = None if days is None else days * DAY
         self._printer.pruned(threads.prune(self._target, thread, keep_last=keep_last, max_age=age, snapshot=snapshot))
 
@@ -113,9 +136,16 @@ def at_work(url: str, agent: str | None, types: str, *, as_json: bool) -> Iterat
             yield Operator(_agent_on(saver, agent, runner) if agent else saver, Printer(as_json=as_json))
     except ConfigurationError as error:
         code = ExitCode.MISSING if isinstance(error.__cause__, ImportError) else ExitCode.USAGE
-        raise CommandError(str(error), code) from error
+        raise CommandError(_in_words_of_the_command(str(error)), code) from error
     except AgentGraphError as error:
-        raise CommandError(f"{type(error).__name__}: {error}", ExitCode.FAILED) from error
+        said = f"{type(error).__name__}: {_in_words_of_the_command(str(error))}"
+        raise CommandError(said, ExitCode.FAILED) from error
+
+
+def _in_words_of_the_command(text: str) -> str:
+    for pattern, words in FLAGS:
+        text = re.sub(pattern, words, text)
+    return text
 
 
 def _confirm(asked: str) -> bool:

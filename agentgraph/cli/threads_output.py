@@ -19,7 +19,7 @@ from agentgraph.cli.screen import question_text, shortened, visible
 from agentgraph.threads import Pruned, RepairReport, Step, ThreadDiff, ThreadSize, ThreadSummary
 from agentgraph.threads.comparing import MessagesDiff
 
-__all__ = ["Printer"]
+__all__ = ["Printer", "counted"]
 
 LINE = 160
 """How many characters of a message stand in a line that tells of it."""
@@ -36,11 +36,13 @@ class Printer:
         self._as_json = as_json
 
     def threads(self, found: Iterable[ThreadSummary]) -> None:
-        """A line a thread."""
+        """A line a thread, for people under a head of the columns."""
+        head = [_columns("last used (UTC)", "checkpoints", "state", "thread")]
         for one in found:
             state = "waiting" if one.is_waiting else ""
-            line = f"{_moment(one.updated_at):<19}  {one.checkpoints:>6}  {state:<7}  {_inline(one.thread_id)}"
-            self._put(asdict(one), [line])
+            line = _columns(_moment(one.updated_at), str(one.checkpoints), state, _inline(one.thread_id))
+            self._put(asdict(one), [*head, line])
+            head = []
 
     def messages(self, found: Iterable[BaseMessage]) -> None:
         """Each message, whole."""
@@ -60,16 +62,17 @@ class Printer:
 
     def size(self, found: ThreadSize) -> None:
         """How big a thread is."""
-        parts = ", ".join(f"{count:,} {what}" for what, count in asdict(found).items())
+        parts = ", ".join(counted(count, what.removesuffix("s")) for what, count in asdict(found).items())
         self._put(asdict(found), [parts])
 
     def pruned(self, found: Pruned) -> None:
         """What pruning did."""
-        lines = [f"{found.deleted} checkpoints deleted, {found.kept} left"]
+        lines = [f"{counted(found.deleted, 'checkpoint')} deleted, {found.kept} left"]
         if found.needed:
-            lines.append(f"{found.needed} of these are left because the messages of newer ones are read from them")
+            are = "is" if found.needed == 1 else "are"
+            lines.append(f"{found.needed} of these {are} left because the messages of newer ones are read from there")
         if found.waiting:
-            lines.append(f"{found.waiting} of these wait for a person's answer")
+            lines.append(f"{found.waiting} of these {'waits' if found.waiting == 1 else 'wait'} for a person's answer")
         self._put(asdict(found), lines)
 
     def repair(self, found: RepairReport) -> None:
@@ -94,6 +97,16 @@ class Printer:
         else:
             for line in lines:
                 typer.echo(line)
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: "1 checkpoint", "2,000 checkpoints"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _columns(*cells: str) -> str:
+    moment, checkpoints, state, thread = cells
+    return f"{moment:<19}  {checkpoints:>11}  {state:<7}  {thread}"
 
 
 def _moment(time: datetime | None) -> str:

@@ -46,7 +46,8 @@ def open_checkpointer(
     agentgraph, of langgraph's and langchain-core's state, and registered ones become objects again. The types that an
     agent's state and response schemas name are registered when the agent is built; name others in `types`. Options of
     SQLite stand in the URL: `?timeout=30` (seconds to wait for another writer), `?synchronous=full` (also a loss of
-    power loses nothing); a Postgres URL takes the options of its client library (`?sslmode=require`).
+    power loses nothing); beside its file stands another, `threads.db.leases`, through which the processes of a machine
+    see which threads are in use. A Postgres URL takes the options of its client library (`?sslmode=require`).
 
     Encryption is langgraph's, around our serializer; what stays readable are thread ids, the metadata of checkpoints
     and runs, and the names of fields and nodes::

@@ -107,7 +107,9 @@ class RunControl(DrainControl):
         """Ask the run to end; from any thread or task, also before the run has begun. A second call may make it sooner.
 
         Args:
-            mode: how soon, see the module.
+            mode: how soon. "now" cancels async work and waits for sync tools; "after_tools" lets the running tools or
+                model call finish; "after_turn" lets the answer and the tools it calls finish. Nothing new begins, and
+                what was finished is kept.
             reason: why, for the error's text.
 
         Returns:

@@ -67,8 +67,8 @@ def prune(
     Args:
         saver: the checkpointer, or an agent that has one.
         thread_id: the thread.
-        keep_last: how many of the newest stay. Default 1.
-        max_age: a timedelta or seconds. By default no checkpoint stays because of its age.
+        keep_last: how many of the newest stay, from 1 up. It or `max_age` must be given; with `max_age` alone it is 1.
+        max_age: a timedelta or seconds. Without it no checkpoint stays because of its age.
         snapshot: first store the messages whole, as new checkpoints of a thread that is at rest, so that nothing before
             has to stay for them. It needs the agent. Default False.
 
