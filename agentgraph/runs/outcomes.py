@@ -59,8 +59,8 @@ def outcome(result: Any) -> Outcome:
         result: what `invoke` returned, what it raised, or what `get_state` shows of the thread.
 
     Returns:
-        Its `kind` is "answer", "interrupt" (a person is asked), "limit" (steps, time or calls are used up), "cancelled",
-        "error", or "unfinished" (a snapshot whose next step has not run).
+        Its `kind` is "answer", "interrupt" (a person is asked), "limit" (steps, time or calls are used up),
+        "cancelled", "error", or "unfinished" (a snapshot whose next step has not run).
 
     Raises:
         ConfigurationTypeError: it is none of these.
