@@ -213,7 +213,11 @@ _ELSEWHERE = {
         "ToolNode",
     ),
     "agentgraph.models": ("BaseChatModel",),
+    "agentgraph.models.anthropic": ("ChatAnthropic",),
+    "agentgraph.models.gemini": ("ChatGemini",),
+    "agentgraph.models.ollama": ("ChatOllama",),
     "agentgraph.models.openai": ("ChatOpenAI",),
+    "agentgraph.models.openai_responses": ("ChatOpenAIResponses",),
     "agentgraph.protocols": ("TextProtocol",),
     "agentgraph.testing": ("FunctionModel", "ScriptedModel"),
     "agentgraph.classic": (

@@ -94,6 +94,7 @@ class AnswerReader:
             case "page":
                 raise self._page()
             case "sse" | "jsonl":
+                events += self._last_line()
                 cut = self._decoder.close()
             case None:
                 cut = False
@@ -104,6 +105,10 @@ class AnswerReader:
         if cut or not (events or self._begun):
             raise self.truncated("within an event" if cut else "before its first event")
         return events
+
+    def _last_line(self) -> list[ServerSentEvent]:
+        whole = isinstance(self._decoder, JSONLinesDecoder) and self._decoder.ends_whole()
+        return self._read(b"\n") if whole else []
 
     def truncated(self, where: str) -> TruncatedStreamError:
         """Return the error of an answer that was cut.

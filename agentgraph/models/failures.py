@@ -245,8 +245,11 @@ def _build(
     told += [f"request id {reference!r}"] if reference else []
     where = f"HTTP {status} from {origin.url}" if status is not None else origin.url
     detail = f" ({', '.join(told)})" if told else ""
+    text, advice = f"{origin.provider}: {where}: {said}{detail}", _ADVICE.get(kind, "")
+    # A server's words often lack the full stop that parts them from ours.
+    between = " " if text[-1] in ".!?" else ". "
     return kind(
-        f"{origin.provider}: {where}: {said}{detail} {_ADVICE.get(kind, '')}".rstrip(),
+        f"{text}{between}{advice}" if advice else text,
         provider=origin.provider,
         status=status,
         code=code,
@@ -275,6 +278,8 @@ def _read_payload(payload: Any) -> _ErrorBody | None:
     if not isinstance(payload, dict):
         return None
     error = payload.get("error")
+    if isinstance(error, str) and error.startswith("{") and (inner := _in_text(error)) is not None:
+        return inner
     if isinstance(error, str) and error:
         return _read_error({"message": error} | {"code": payload.get("code"), "type": payload.get("error_type")})
     if isinstance(error, dict) and error:
@@ -284,6 +289,16 @@ def _read_payload(payload: Any) -> _ErrorBody | None:
     if "detail" in payload and "choices" not in payload:
         return _read_error({"message": payload["detail"]})
     return None
+
+
+def _in_text(text: str) -> _ErrorBody | None:
+    """The error object that some servers hand on from behind them as text (Ollama, of its runner)."""
+    try:
+        payload = parse_json(text)
+    except ValueError:
+        return None
+    inner = payload.get("error") if isinstance(payload, dict) else None
+    return _read_error(inner) if isinstance(inner, dict) and inner else None
 
 
 def _read_error(error: Mapping[str, Any]) -> _ErrorBody:

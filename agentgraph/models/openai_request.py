@@ -32,6 +32,7 @@ from agentgraph.models.json_text import parse_sendable
 
 __all__ = [
     "Dialect",
+    "arguments_text",
     "dialect_of",
     "is_openai",
     "is_reasoning_model",
@@ -278,7 +279,7 @@ def _content(message: BaseMessage) -> str | list[dict[str, Any]]:
 # Messages
 
 
-def _arguments(raw: Any) -> str:
+def arguments_text(raw: Any) -> str:
     """Give arguments as JSON of an object, whatever they were: templates of many servers parse them again."""
     if isinstance(raw, str):
         try:
@@ -300,7 +301,7 @@ def _call(call: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
         "id": legal_call_id(call.get("id") or "", dialect.call_id),
         "function": {
             "name": legal_tool_name(call.get("name") or "unknown"),
-            "arguments": _arguments(call.get("args")),
+            "arguments": arguments_text(call.get("args")),
         },
     }
 

@@ -175,14 +175,24 @@ def tool_of(schema: Any, *, strict: bool | None) -> dict[str, Any]:
 # The answer
 
 
+_CUT = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
+
+
 def _refuse_incomplete(message: AIMessage) -> None:
-    refusal = message.additional_kwargs.get("refusal")
+    refusal = _refusal(message)
     if refusal:
         raise ModelRefusalError(f"The model refused to answer: {str(refusal)[:500]}", raw_message=message)
-    if message.response_metadata.get("finish_reason") in {"length", "max_tokens", "model_length"}:
+    if str(message.response_metadata.get("finish_reason")).lower() in _CUT:
         raise OutputParserException(
             "The answer reached its limit of tokens before it was complete; raise max_tokens.", llm_output=message.text
         )
+
+
+def _refusal(message: AIMessage) -> Any:
+    """What the model said in the place of an answer: beside the content, or as a block of it."""
+    blocks = message.content if isinstance(message.content, list) else []
+    said = (one.get("refusal") for one in blocks if isinstance(one, dict) and one.get("type") == "refusal")
+    return message.additional_kwargs.get("refusal") or next(said, None)
 
 
 def _validated(schema: Any, value: Any, source: str) -> Any:

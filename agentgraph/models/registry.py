@@ -92,7 +92,16 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
         row.name: row
         for row in (
             Provider("openai", _OPENAI, ("OPENAI_API_KEY",), ("gpt-", "o1", "o3", "o4", "chatgpt", "ft:gpt-")),
+            Provider("openai_responses", "agentgraph.models.openai_responses:ChatOpenAIResponses", ("OPENAI_API_KEY",)),
+            Provider("anthropic", "agentgraph.models.anthropic:ChatAnthropic", ("ANTHROPIC_API_KEY",), ("claude",)),
+            Provider(
+                "google_genai",
+                "agentgraph.models.gemini:ChatGemini",
+                ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+                ("gemini",),
+            ),
             Provider("local", "agentgraph.models.local:local_chat_model"),
+            Provider("ollama", "agentgraph.models.ollama:ChatOllama", ("OLLAMA_API_KEY",)),
             _compatible("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "deepseek"),
             _compatible(
                 "fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", "accounts/fireworks"
@@ -109,19 +118,14 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
 
 INTEGRATIONS: Mapping[str, Integration] = MappingProxyType(
     {
-        "anthropic": Integration("langchain-anthropic", "langchain_anthropic:ChatAnthropic", ("claude",)),
         "azure_openai": Integration("langchain-openai", "langchain_openai:AzureChatOpenAI"),
         "bedrock": Integration(
             "langchain-aws", "langchain_aws:ChatBedrock", ("amazon.", "anthropic.", "meta."), "model_id"
         ),
         "bedrock_converse": Integration("langchain-aws", "langchain_aws:ChatBedrockConverse"),
         "cohere": Integration("langchain-cohere", "langchain_cohere:ChatCohere", ("command",)),
-        "google_genai": Integration(
-            "langchain-google-genai", "langchain_google_genai:ChatGoogleGenerativeAI", ("gemini",)
-        ),
         "google_vertexai": Integration("langchain-google-vertexai", "langchain_google_vertexai:ChatVertexAI"),
         "nvidia": Integration("langchain-nvidia-ai-endpoints", "langchain_nvidia_ai_endpoints:ChatNVIDIA"),
-        "ollama": Integration("langchain-ollama", "langchain_ollama:ChatOllama"),
         "perplexity": Integration("langchain-perplexity", "langchain_perplexity:ChatPerplexity", ("sonar",)),
         "upstage": Integration("langchain-upstage", "langchain_upstage:ChatUpstage", ("solar",)),
     }

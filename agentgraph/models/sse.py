@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from agentgraph.errors import InvalidResponseError
+from agentgraph.models.json_text import parse_json
 
 __all__ = ["MAX_EVENT_BYTES", "EventDecoder", "JSONLinesDecoder", "SSEDecoder", "ServerSentEvent"]
 
@@ -83,8 +84,12 @@ class _Lines:
 
     def take(self) -> bytes:
         """Hand out the line that has begun and will not end."""
-        rest, self._partial, self.pending = b"".join(self._partial), [], 0
+        rest, self._partial, self.pending = self.begun(), [], 0
         return rest
+
+    def begun(self) -> bytes:
+        """The line that has begun and has no end yet."""
+        return b"".join(self._partial)
 
     def check(self, held: int) -> None:
         """Refuse an event that grew over the bound, whether its line has ended or not."""
@@ -203,6 +208,14 @@ class JSONLinesDecoder:
                 events.append(ServerSentEvent("json", line.decode("utf-8", "replace")))
         self._lines.check(0)
         return events
+
+    def ends_whole(self) -> bool:
+        """Whether the last line lacks nothing but its end, which some servers leave out."""
+        try:
+            parse_json(self._lines.begun().decode())
+        except ValueError:
+            return False
+        return True
 
     def close(self) -> bool:
         """Say that no more bytes come; True when a line was left without its end."""

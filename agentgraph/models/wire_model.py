@@ -24,7 +24,7 @@ from agentgraph.errors import AuthenticationError, ConfigurationError
 from agentgraph.models import openai_structured as structured
 from agentgraph.models.failures import Origin
 from agentgraph.models.openai_request import tool_choice_of
-from agentgraph.models.transport import Transport
+from agentgraph.models.transport import Timeouts, Transport
 from agentgraph.models.urls import redact_url
 from agentgraph.models.wire import Link, WireCall, acomplete, astream_chunks, complete, stream_chunks
 from agentgraph.models.wire_settings import ServerSettings, from_environment
@@ -109,6 +109,10 @@ class WireChatModel(ServerSettings):
         """What is put behind a base URL without a version."""
         return "v1"
 
+    def _limits(self) -> float | Timeouts | None:
+        """Limits of time; a format whose servers are silent for longer widens them where the user set none."""
+        return self.timeout
+
     def _headers(self, server: str) -> dict[str, SecretStr]:
         key = self._key()
         if any(name.lower() in _KEY_HEADERS for name in self.default_headers):
@@ -133,21 +137,22 @@ class WireChatModel(ServerSettings):
             server,
             self._headers(server),
             self.default_query,
-            self.timeout,
+            self._limits(),
             self.max_retries,
             self.max_concurrency,
             self.http_client,
             self.http_async_client,
+            self._fixed_headers(),
         )
         link: Link | None = self._link
         if link is None or link.made_of != made_of:
             transport = Transport(
                 provider=self.provider,
                 base_url=server,
-                headers=self._fixed_headers(),
+                headers=made_of[-1],
                 secret_headers=made_of[1],
                 query=self.default_query,
-                timeouts=self.timeout,
+                timeouts=made_of[3],
                 max_retries=self.max_retries,
                 max_concurrency=self.max_concurrency,
                 http_client=self.http_client,
@@ -226,6 +231,14 @@ class WireChatModel(ServerSettings):
 
     # Tools and structured answers
 
+    def _described(self, tool: Any, *, strict: bool | None) -> dict[str, Any]:
+        """Describe a tool in OpenAI's form; a format whose provider has tools of its own lets them pass."""
+        return convert_to_openai_tool(tool, strict=strict)
+
+    def _wire_tools(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Give the described tools as the format sends them: made once, when they are bound, not in each call."""
+        return tools
+
     def bind_tools(
         self,
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
@@ -256,9 +269,10 @@ class WireChatModel(ServerSettings):
                 'create_agent tool_protocol="json", which has tools called as text, or a model that calls tools; if '
                 'this one does after all, give it profile={"tool_calling": True}.'
             )
-        formatted = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
+        formatted = [self._described(tool, strict=strict) for tool in tools]
         given = {"tool_choice": tool_choice_of(tool_choice, formatted), "parallel_tool_calls": parallel_tool_calls}
-        return self.bind(tools=formatted, **{key: value for key, value in given.items() if value is not None}, **kwargs)
+        kept = {key: value for key, value in given.items() if value is not None}
+        return self.bind(tools=self._wire_tools(formatted), **kept, **kwargs)
 
     def with_structured_output(
         self,

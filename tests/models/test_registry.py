@@ -120,7 +120,7 @@ def test_a_model_object_is_no_name() -> None:
         init_chat_model(FakeListChatModel(responses=["x"]))  # type: ignore[call-overload]  # what is tested
 
 
-@pytest.mark.parametrize(("name", "provider"), [("claude-sonnet", "anthropic"), ("gemini-pro", "google_genai")])
+@pytest.mark.parametrize(("name", "provider"), [("command-r", "cohere"), ("sonar-pro", "perplexity")])
 def test_a_provider_of_an_integration_that_is_not_installed_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, name: str, provider: str
 ) -> None:
@@ -128,6 +128,22 @@ def test_a_provider_of_an_integration_that_is_not_installed_says_what_to_install
     monkeypatch.setitem(sys.modules, row.path.partition(":")[0], None)
     with pytest.raises(ConfigurationError, match=f"pip install {row.package}"):
         init_chat_model(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "built"),
+    [
+        ("claude-sonnet-4-5", "ChatAnthropic"),
+        ("gemini-2.5-flash", "ChatGemini"),
+        ("ollama:qwen3:8b", "ChatOllama"),
+        ("openai_responses:gpt-5", "ChatOpenAIResponses"),
+        ("gpt-5", "ChatOpenAI"),
+    ],
+)
+def test_each_wire_format_has_a_name(name: str, built: str) -> None:
+    model = init_chat_model(name)
+    assert type(model).__name__ == built
+    assert model.model == (name.partition(":")[2] or name)  # type: ignore[attr-defined]  # of each of these
 
 
 def test_an_installed_integration_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,3 +158,13 @@ def test_lines_of_json_that_end_within_a_line_were_cut_and_long_ones_are_refused
 
     with pytest.raises(InvalidResponseError, match="more than 20 bytes"):
         decoder.feed(b"x" * 30)
+
+
+@pytest.mark.parametrize(
+    ("rest", "whole"),
+    [(b"", False), (b'{"done": true}', True), (b'{"done": tr', False), (b'"half', False), (b"\xff", False)],
+)
+def test_a_last_line_of_json_may_lack_its_end(rest: bytes, whole: bool) -> None:
+    decoder = JSONLinesDecoder()
+    decoder.feed(b'{"done": false}\n' + rest)
+    assert decoder.ends_whole() is whole
