@@ -4,6 +4,7 @@ A wire format adds a class with its own settings and one method, `_call`, that m
 streamed, sync and async differ only in which function of `wire` is called.
 """
 
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from functools import partial
@@ -165,11 +166,11 @@ class WireChatModel(ServerSettings):
 
     # Calls
 
+    @abstractmethod
     def _call(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any], *, stream: bool
     ) -> WireCall:
         """Make the call of messages: what a wire format is about."""
-        raise NotImplementedError
 
     def _checked(self, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments of one call, without any that belong to the model."""
