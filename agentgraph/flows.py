@@ -10,7 +10,6 @@ The idea is that of httpx's `auth_flow` and of pluggy's wrappers.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from langgraph.errors import GraphBubbleUp
 
 from agentgraph.errors import ConfigurationTypeError
+from agentgraph.pausing import pause
 
 __all__ = ["Pause", "adrive", "drive"]
 
@@ -35,7 +35,7 @@ class Pause:
     seconds: float
 
 
-def drive(flow: Flow, handler: Callable[[Any], Any], *, sleep: Callable[[float], Any] = time.sleep) -> Any:
+def drive(flow: Flow, handler: Callable[[Any], Any], *, sleep: Callable[[float], Any] = pause) -> Any:
     """Run a flow in sync code.
 
     Args:

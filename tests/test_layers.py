@@ -25,6 +25,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "flows",
             "guards",
             "hooks",
+            "pausing",
             "plan",
             "requests",
             "structured_output",
