@@ -45,6 +45,11 @@ from agentgraph.state import (
 )
 from agentgraph.tracing import configure_trace_policy
 
+from .context_editing import (
+    ClearToolUsesEdit,
+    ContextEdit,
+    ContextEditingMiddleware,
+)
 from .human_in_the_loop import (
     Action,
     ActionRequest,
@@ -62,13 +67,67 @@ from .human_in_the_loop import (
     ReviewConfig,
     ToolApprovalRequest,
 )
+from .internal_calls import (
+    INTERNAL_CALL_METADATA_KEY,
+    InternalCallTransformer,
+    internal_call_metadata,
+)
+from .model_call_limit import (
+    ModelCallLimitExceededError,
+    ModelCallLimitMiddleware,
+    ModelCallLimitState,
+)
+from .model_fallback import (
+    ModelFallbackMiddleware,
+)
+from .model_retry import (
+    ModelRetryMiddleware,
+)
+from .summarization import (
+    DEFAULT_SUMMARY_PROMPT,
+    ContextSize,
+    SummarizationMiddleware,
+    Summarizer,
+    TokenCounter,
+    TriggerClause,
+)
+from .todo import (
+    PlanningState,
+    Todo,
+    TodoListMiddleware,
+    write_todos,
+)
+from .tool_call_limit import (
+    ToolCallLimitExceededError,
+    ToolCallLimitMiddleware,
+    ToolCallLimitState,
+)
+from .tool_emulator import (
+    LLMToolEmulator,
+)
+from .tool_error import (
+    ToolErrorMiddleware,
+)
+from .tool_retry import (
+    ToolRetryMiddleware,
+)
+from .tool_selection import (
+    LLMToolSelectorMiddleware,
+    ToolSelectionError,
+)
 
 __all__ = [
+    "DEFAULT_SUMMARY_PROMPT",
+    "INTERNAL_CALL_METADATA_KEY",
     "Action",
     "ActionRequest",
     "AgentMiddleware",
     "AgentState",
     "ApproveDecision",
+    "ClearToolUsesEdit",
+    "ContextEdit",
+    "ContextEditingMiddleware",
+    "ContextSize",
     "ContextT",
     "Decision",
     "DecisionType",
@@ -78,17 +137,26 @@ __all__ = [
     "HITLResponse",
     "HumanInTheLoopMiddleware",
     "InputAgentState",
+    "InternalCallTransformer",
     "InterruptMode",
     "InterruptOnConfig",
     "JumpTo",
+    "LLMToolEmulator",
+    "LLMToolSelectorMiddleware",
+    "ModelCallLimitExceededError",
+    "ModelCallLimitMiddleware",
+    "ModelCallLimitState",
     "ModelCallResult",
+    "ModelFallbackMiddleware",
     "ModelRequest",
     "ModelResponse",
+    "ModelRetryMiddleware",
     "OmitFromInput",
     "OmitFromOutput",
     "OmitFromSchema",
     "OutputAgentState",
     "Pause",
+    "PlanningState",
     "PrivateStateAttr",
     "RejectDecision",
     "RespondDecision",
@@ -97,10 +165,22 @@ __all__ = [
     "Runtime",
     "StateT",
     "StateT_co",
+    "SummarizationMiddleware",
+    "Summarizer",
+    "Todo",
+    "TodoListMiddleware",
+    "TokenCounter",
     "ToolApprovalRequest",
+    "ToolCallLimitExceededError",
+    "ToolCallLimitMiddleware",
+    "ToolCallLimitState",
     "ToolCallRequest",
     "ToolCallWrapper",
+    "ToolErrorMiddleware",
+    "ToolRetryMiddleware",
+    "ToolSelectionError",
     "TracePolicy",
+    "TriggerClause",
     "after_agent",
     "after_model",
     "before_agent",
@@ -108,27 +188,22 @@ __all__ = [
     "configure_trace_policy",
     "dynamic_prompt",
     "hook_config",
+    "internal_call_metadata",
     "omit_payload",
     "wrap_model_call",
     "wrap_tool_call",
+    "write_todos",
 ]
 
 _LANGCHAINS = frozenset(
     {
         "AutoModeMiddleware",
-        "ClearToolUsesEdit",
         "CodexSandboxExecutionPolicy",
-        "ContextEditingMiddleware",
         "DockerExecutionPolicy",
         "FilesystemFileSearchMiddleware",
         "HostExecutionPolicy",
-        "LLMToolEmulator",
-        "LLMToolSelectorMiddleware",
-        "ModelCallLimitMiddleware",
         "ModelChoice",
-        "ModelFallbackMiddleware",
         "ModelRefusalMiddleware",
-        "ModelRetryMiddleware",
         "ModelRouterMiddleware",
         "PIIDetectionError",
         "PIIMatch",
@@ -136,12 +211,6 @@ _LANGCHAINS = frozenset(
         "ProviderToolSearchMiddleware",
         "RedactionRule",
         "ShellToolMiddleware",
-        "SummarizationMiddleware",
-        "TodoListMiddleware",
-        "ToolCallLimitMiddleware",
-        "ToolErrorMiddleware",
-        "ToolRetryMiddleware",
-        "TriggerClause",
     }
 )
 """What a reader coming from LangChain may look for; told only of names that are not defined above."""
