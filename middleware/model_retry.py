@@ -28,8 +28,8 @@ class ModelRetryMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
     to be the only one, or the tries multiply.
 
     It adds nothing to the state but the message that "continue" makes. It costs up to `max_retries` more model calls a
-    turn, and no steps of the graph. Waits in async runs block nothing; in sync runs a cancel or a deadline is noticed
-    when the wait is over.
+    turn, and no steps of the graph. Waits block no event loop, and end with a run
+    that is cancelled or out of time.
 
     Args:
         max_retries: further tries after the first, at least 0.

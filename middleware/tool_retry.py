@@ -28,8 +28,8 @@ class ToolRetryMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
     The same call may run more than once, so give it tools for which that is right. A tool that ran into its time limit
     may still be at work in its thread when it is called again.
 
-    It adds nothing to the state. It costs no model calls and no steps of the graph. Waits in async runs block nothing;
-    in sync runs a cancel or a deadline is noticed when the wait is over.
+    It adds nothing to the state. It costs no model calls and no steps of the graph. Waits block no event loop, and end
+    with a run that is cancelled or out of time.
 
     Args:
         max_retries: further tries after the first, at least 0.
