@@ -1,5 +1,6 @@
 """Chat models for tests: they play a script or call a function, and are as strict as a provider."""
 
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -98,9 +99,9 @@ class _TestModel(BaseChatModel):
             "Runnable[LanguageModelInput, Any]", super().with_structured_output(schema, include_raw=include_raw)
         )
 
+    @abstractmethod
     def _reply(self) -> Reply:
         """The reply of the next call."""
-        raise NotImplementedError
 
     def _accept(self, messages: list[BaseMessage], settings: dict[str, Any]) -> None:
         """Write a request down, and refuse it as a provider would."""
