@@ -4,6 +4,7 @@ Everything is imported from here: `from agentgraph.middleware import AgentMiddle
 have no counterpart here yet are mounted as they are; asking for one says so.
 """
 
+import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -45,76 +46,77 @@ from agentgraph.state import (
 )
 from agentgraph.tracing import configure_trace_policy
 
-from .context_editing import (
-    ClearToolUsesEdit,
-    ContextEdit,
-    ContextEditingMiddleware,
-)
-from .human_in_the_loop import (
-    Action,
-    ActionRequest,
-    ApproveDecision,
-    Decision,
-    DecisionType,
-    EditDecision,
-    HITLRequest,
-    HITLResponse,
-    HumanInTheLoopMiddleware,
-    InterruptMode,
-    InterruptOnConfig,
-    RejectDecision,
-    RespondDecision,
-    ReviewConfig,
-    ToolApprovalRequest,
-)
-from .internal_calls import (
-    INTERNAL_CALL_METADATA_KEY,
-    InternalCallTransformer,
-    internal_call_metadata,
-)
-from .model_call_limit import (
-    ModelCallLimitExceededError,
-    ModelCallLimitMiddleware,
-    ModelCallLimitState,
-)
-from .model_fallback import (
-    ModelFallbackMiddleware,
-)
-from .model_retry import (
-    ModelRetryMiddleware,
-)
-from .summarization import (
-    DEFAULT_SUMMARY_PROMPT,
-    ContextSize,
-    SummarizationMiddleware,
-    Summarizer,
-    TokenCounter,
-    TriggerClause,
-)
-from .todo import (
-    PlanningState,
-    Todo,
-    TodoListMiddleware,
-    write_todos,
-)
-from .tool_call_limit import (
-    ToolCallLimitExceededError,
-    ToolCallLimitMiddleware,
-    ToolCallLimitState,
-)
-from .tool_emulator import (
-    LLMToolEmulator,
-)
-from .tool_error import (
-    ToolErrorMiddleware,
-)
-from .tool_retry import (
-    ToolRetryMiddleware,
-)
-from .tool_selection import (
-    LLMToolSelectorMiddleware,
-    ToolSelectionError,
-)
+if TYPE_CHECKING:
+    from .context_editing import (
+        ClearToolUsesEdit,
+        ContextEdit,
+        ContextEditingMiddleware,
+    )
+    from .human_in_the_loop import (
+        Action,
+        ActionRequest,
+        ApproveDecision,
+        Decision,
+        DecisionType,
+        EditDecision,
+        HITLRequest,
+        HITLResponse,
+        HumanInTheLoopMiddleware,
+        InterruptMode,
+        InterruptOnConfig,
+        RejectDecision,
+        RespondDecision,
+        ReviewConfig,
+        ToolApprovalRequest,
+    )
+    from .internal_calls import (
+        INTERNAL_CALL_METADATA_KEY,
+        InternalCallTransformer,
+        internal_call_metadata,
+    )
+    from .model_call_limit import (
+        ModelCallLimitExceededError,
+        ModelCallLimitMiddleware,
+        ModelCallLimitState,
+    )
+    from .model_fallback import (
+        ModelFallbackMiddleware,
+    )
+    from .model_retry import (
+        ModelRetryMiddleware,
+    )
+    from .summarization import (
+        DEFAULT_SUMMARY_PROMPT,
+        ContextSize,
+        SummarizationMiddleware,
+        Summarizer,
+        TokenCounter,
+        TriggerClause,
+    )
+    from .todo import (
+        PlanningState,
+        Todo,
+        TodoListMiddleware,
+        write_todos,
+    )
+    from .tool_call_limit import (
+        ToolCallLimitExceededError,
+        ToolCallLimitMiddleware,
+        ToolCallLimitState,
+    )
+    from .tool_emulator import (
+        LLMToolEmulator,
+    )
+    from .tool_error import (
+        ToolErrorMiddleware,
+    )
+    from .tool_retry import (
+        ToolRetryMiddleware,
+    )
+    from .tool_selection import (
+        LLMToolSelectorMiddleware,
+        ToolSelectionError,
+    )
 
 __all__ = [
     "DEFAULT_SUMMARY_PROMPT",
@@ -195,6 +197,73 @@ __all__ = [
     "write_todos",
 ]
 
+
+_ENTRIES = {
+    "context_editing": (
+        "ClearToolUsesEdit",
+        "ContextEdit",
+        "ContextEditingMiddleware",
+    ),
+    "human_in_the_loop": (
+        "Action",
+        "ActionRequest",
+        "ApproveDecision",
+        "Decision",
+        "DecisionType",
+        "EditDecision",
+        "HITLRequest",
+        "HITLResponse",
+        "HumanInTheLoopMiddleware",
+        "InterruptMode",
+        "InterruptOnConfig",
+        "RejectDecision",
+        "RespondDecision",
+        "ReviewConfig",
+        "ToolApprovalRequest",
+    ),
+    "internal_calls": (
+        "INTERNAL_CALL_METADATA_KEY",
+        "InternalCallTransformer",
+        "internal_call_metadata",
+    ),
+    "model_call_limit": (
+        "ModelCallLimitExceededError",
+        "ModelCallLimitMiddleware",
+        "ModelCallLimitState",
+    ),
+    "model_fallback": ("ModelFallbackMiddleware",),
+    "model_retry": ("ModelRetryMiddleware",),
+    "summarization": (
+        "DEFAULT_SUMMARY_PROMPT",
+        "ContextSize",
+        "SummarizationMiddleware",
+        "Summarizer",
+        "TokenCounter",
+        "TriggerClause",
+    ),
+    "todo": (
+        "PlanningState",
+        "Todo",
+        "TodoListMiddleware",
+        "write_todos",
+    ),
+    "tool_call_limit": (
+        "ToolCallLimitExceededError",
+        "ToolCallLimitMiddleware",
+        "ToolCallLimitState",
+    ),
+    "tool_emulator": ("LLMToolEmulator",),
+    "tool_error": ("ToolErrorMiddleware",),
+    "tool_retry": ("ToolRetryMiddleware",),
+    "tool_selection": (
+        "LLMToolSelectorMiddleware",
+        "ToolSelectionError",
+    ),
+}
+"""The ready-made entries, by the file that has them; a file is loaded when one of its names is first used."""
+
+_WHERE = {name: module for module, names in _ENTRIES.items() for name in names}
+
 _LANGCHAINS = frozenset(
     {
         "AutoModeMiddleware",
@@ -218,9 +287,17 @@ _LANGCHAINS = frozenset(
 if not TYPE_CHECKING:  # with a module `__getattr__` type checkers would take every slip for a name
 
     def __getattr__(name: str) -> Any:
+        if name in _WHERE:
+            value = getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
+            globals()[name] = value  # found once, then an ordinary attribute
+            return value
         if name not in _LANGCHAINS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         told = f"{name} is not here yet: from langchain.agents.middleware import {name}; it is mounted as it is"
         # An import statement looks for names through this module, and drops the text of an AttributeError.
         asking = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 (documented, and the one way to know)
         raise (ImportError if asking == "importlib._bootstrap" else AttributeError)(told)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

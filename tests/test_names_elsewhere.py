@@ -11,7 +11,7 @@ from agentgraph import middleware
 
 LISTED = [(name, module) for module, names in agentgraph._ELSEWHERE.items() for name in names]
 THERE = [(name, module) for name, module in LISTED if importlib.util.find_spec(module) is not None]
-MISSING = sorted(name for name in langchains.__all__ if name not in vars(middleware))
+MISSING = sorted(name for name in langchains.__all__ if name not in dir(middleware))
 
 
 @pytest.mark.parametrize(("name", "module"), [*THERE, ("HumanInTheLoopMiddleware", "agentgraph.middleware")])
