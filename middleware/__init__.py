@@ -47,11 +47,7 @@ from agentgraph.state import (
 from agentgraph.tracing import configure_trace_policy
 
 if TYPE_CHECKING:
-    from .context_editing import (
-        ClearToolUsesEdit,
-        ContextEdit,
-        ContextEditingMiddleware,
-    )
+    from .context_editing import ClearToolUsesEdit, ContextEdit, ContextEditingMiddleware
     from .human_in_the_loop import (
         Action,
         ActionRequest,
@@ -69,21 +65,21 @@ if TYPE_CHECKING:
         ReviewConfig,
         ToolApprovalRequest,
     )
-    from .internal_calls import (
-        INTERNAL_CALL_METADATA_KEY,
-        InternalCallTransformer,
-        internal_call_metadata,
-    )
-    from .model_call_limit import (
-        ModelCallLimitExceededError,
-        ModelCallLimitMiddleware,
-        ModelCallLimitState,
-    )
-    from .model_fallback import (
-        ModelFallbackMiddleware,
-    )
-    from .model_retry import (
-        ModelRetryMiddleware,
+    from .internal_calls import INTERNAL_CALL_METADATA_KEY, InternalCallTransformer, internal_call_metadata
+    from .large_results import LargeResultMiddleware, LargeResultState
+    from .model_call_limit import ModelCallLimitExceededError, ModelCallLimitMiddleware, ModelCallLimitState
+    from .model_fallback import ModelFallbackMiddleware
+    from .model_retry import ModelRetryMiddleware
+    from .pii import (
+        PIIDetectionError,
+        PIIMatch,
+        PIIMiddleware,
+        RedactionRule,
+        detect_credit_card,
+        detect_email,
+        detect_ip,
+        detect_mac_address,
+        detect_url,
     )
     from .summarization import (
         DEFAULT_SUMMARY_PROMPT,
@@ -93,30 +89,12 @@ if TYPE_CHECKING:
         TokenCounter,
         TriggerClause,
     )
-    from .todo import (
-        PlanningState,
-        Todo,
-        TodoListMiddleware,
-        write_todos,
-    )
-    from .tool_call_limit import (
-        ToolCallLimitExceededError,
-        ToolCallLimitMiddleware,
-        ToolCallLimitState,
-    )
-    from .tool_emulator import (
-        LLMToolEmulator,
-    )
-    from .tool_error import (
-        ToolErrorMiddleware,
-    )
-    from .tool_retry import (
-        ToolRetryMiddleware,
-    )
-    from .tool_selection import (
-        LLMToolSelectorMiddleware,
-        ToolSelectionError,
-    )
+    from .todo import PlanningState, Todo, TodoListMiddleware, write_todos
+    from .tool_call_limit import ToolCallLimitExceededError, ToolCallLimitMiddleware, ToolCallLimitState
+    from .tool_emulator import LLMToolEmulator
+    from .tool_error import ToolErrorMiddleware
+    from .tool_retry import ToolRetryMiddleware
+    from .tool_selection import LLMToolSelectorMiddleware, ToolSelectionError
 
 __all__ = [
     "DEFAULT_SUMMARY_PROMPT",
@@ -145,6 +123,8 @@ __all__ = [
     "JumpTo",
     "LLMToolEmulator",
     "LLMToolSelectorMiddleware",
+    "LargeResultMiddleware",
+    "LargeResultState",
     "ModelCallLimitExceededError",
     "ModelCallLimitMiddleware",
     "ModelCallLimitState",
@@ -157,9 +137,13 @@ __all__ = [
     "OmitFromOutput",
     "OmitFromSchema",
     "OutputAgentState",
+    "PIIDetectionError",
+    "PIIMatch",
+    "PIIMiddleware",
     "Pause",
     "PlanningState",
     "PrivateStateAttr",
+    "RedactionRule",
     "RejectDecision",
     "RespondDecision",
     "ResponseT",
@@ -188,6 +172,11 @@ __all__ = [
     "before_agent",
     "before_model",
     "configure_trace_policy",
+    "detect_credit_card",
+    "detect_email",
+    "detect_ip",
+    "detect_mac_address",
+    "detect_url",
     "dynamic_prompt",
     "hook_config",
     "internal_call_metadata",
@@ -199,66 +188,33 @@ __all__ = [
 
 
 _ENTRIES = {
-    "context_editing": (
-        "ClearToolUsesEdit",
-        "ContextEdit",
-        "ContextEditingMiddleware",
-    ),
-    "human_in_the_loop": (
-        "Action",
-        "ActionRequest",
-        "ApproveDecision",
-        "Decision",
-        "DecisionType",
-        "EditDecision",
-        "HITLRequest",
-        "HITLResponse",
-        "HumanInTheLoopMiddleware",
-        "InterruptMode",
-        "InterruptOnConfig",
-        "RejectDecision",
-        "RespondDecision",
-        "ReviewConfig",
-        "ToolApprovalRequest",
-    ),
-    "internal_calls": (
-        "INTERNAL_CALL_METADATA_KEY",
-        "InternalCallTransformer",
-        "internal_call_metadata",
-    ),
-    "model_call_limit": (
-        "ModelCallLimitExceededError",
-        "ModelCallLimitMiddleware",
-        "ModelCallLimitState",
-    ),
-    "model_fallback": ("ModelFallbackMiddleware",),
-    "model_retry": ("ModelRetryMiddleware",),
-    "summarization": (
-        "DEFAULT_SUMMARY_PROMPT",
-        "ContextSize",
-        "SummarizationMiddleware",
-        "Summarizer",
-        "TokenCounter",
-        "TriggerClause",
-    ),
-    "todo": (
-        "PlanningState",
-        "Todo",
-        "TodoListMiddleware",
-        "write_todos",
-    ),
-    "tool_call_limit": (
-        "ToolCallLimitExceededError",
-        "ToolCallLimitMiddleware",
-        "ToolCallLimitState",
-    ),
-    "tool_emulator": ("LLMToolEmulator",),
-    "tool_error": ("ToolErrorMiddleware",),
-    "tool_retry": ("ToolRetryMiddleware",),
-    "tool_selection": (
-        "LLMToolSelectorMiddleware",
-        "ToolSelectionError",
-    ),
+    module: tuple(names.split())
+    for module, names in {
+        "context_editing": "ClearToolUsesEdit ContextEdit ContextEditingMiddleware",
+        "human_in_the_loop": (
+            "Action ActionRequest ApproveDecision Decision DecisionType EditDecision HITLRequest "
+            "HITLResponse HumanInTheLoopMiddleware InterruptMode InterruptOnConfig RejectDecision "
+            "RespondDecision ReviewConfig ToolApprovalRequest"
+        ),
+        "internal_calls": "INTERNAL_CALL_METADATA_KEY InternalCallTransformer internal_call_metadata",
+        "large_results": "LargeResultMiddleware LargeResultState",
+        "model_call_limit": "ModelCallLimitExceededError ModelCallLimitMiddleware ModelCallLimitState",
+        "model_fallback": "ModelFallbackMiddleware",
+        "model_retry": "ModelRetryMiddleware",
+        "pii": (
+            "PIIDetectionError PIIMatch PIIMiddleware RedactionRule detect_credit_card detect_email "
+            "detect_ip detect_mac_address detect_url"
+        ),
+        "summarization": (
+            "DEFAULT_SUMMARY_PROMPT ContextSize SummarizationMiddleware Summarizer TokenCounter TriggerClause"
+        ),
+        "todo": "PlanningState Todo TodoListMiddleware write_todos",
+        "tool_call_limit": "ToolCallLimitExceededError ToolCallLimitMiddleware ToolCallLimitState",
+        "tool_emulator": "LLMToolEmulator",
+        "tool_error": "ToolErrorMiddleware",
+        "tool_retry": "ToolRetryMiddleware",
+        "tool_selection": "LLMToolSelectorMiddleware ToolSelectionError",
+    }.items()
 }
 """The ready-made entries, by the file that has them; a file is loaded when one of its names is first used."""
 
@@ -274,11 +230,7 @@ _LANGCHAINS = frozenset(
         "ModelChoice",
         "ModelRefusalMiddleware",
         "ModelRouterMiddleware",
-        "PIIDetectionError",
-        "PIIMatch",
-        "PIIMiddleware",
         "ProviderToolSearchMiddleware",
-        "RedactionRule",
         "ShellToolMiddleware",
     }
 )

@@ -282,6 +282,8 @@ THOUGHT = '<think>{"name": "Bob"}</think>\n{"name": "Ann", "age": 3}'
         FENCED.replace("\n", " "),
         f"Here it is:\n{FENCED}\nAnything else?",
         THOUGHT,
+        f"hm, {FENCED} is wrong</think>" + THOUGHT.partition("</think>")[2],
+        f"hm</thinking>{FENCED}",
         '```\n{"age": 3, "name": "Ann"}\n```',
         [{"type": "thinking", "thinking": "{}"}, {"type": "text", "text": '{"name": "Ann",'}, ' "age": 3}'],
         [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": FENCED}],

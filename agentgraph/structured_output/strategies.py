@@ -34,6 +34,7 @@ __all__ = [
 ErrorPolicy = bool | str | type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], str]
 
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_THOUGHTS_END = re.compile(r"</think(?:ing)?>")
 
 
 @dataclass(init=False)
@@ -327,7 +328,9 @@ def _is_exception_type(value: object) -> bool:
 
 def _decoded(text: str, schema_name: str) -> Any:
     text = _THOUGHT.sub("", text, count=1) if _THOUGHT.match(text) else text
-    for candidate in (text, _fenced(text)):
+    # A prompt's template may open the thought, so that the answer holds only its end.
+    behind = _THOUGHTS_END.split(text, maxsplit=1)[-1]
+    for candidate in dict.fromkeys((text, behind, _fenced(behind), _fenced(text))):
         try:
             return _loads(candidate)
         except (ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ ENTRIES = door._ENTRIES
 def loaded_by(code: str) -> set[str]:
     """The catalogue's own modules that `code` loads in a fresh interpreter."""
     program = f"{code}\nimport sys; print(*(m for m in sys.modules if m.startswith('agentgraph.middleware.')))"
-    done = subprocess.run(  # noqa: S603 the code is this file's own
+    done = subprocess.run(  # noqa: S603 - the code is this file's own
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     return {name.rpartition(".")[2] for name in done.stdout.split()}
@@ -50,10 +50,10 @@ def test_every_entry_is_public_and_lies_where_the_table_says(module: str, name: 
 
 def test_a_star_import_brings_every_name() -> None:
     space: dict[str, object] = {}
-    exec("from agentgraph.middleware import *", space)  # noqa: S102 the statement is what is tested
+    exec("from agentgraph.middleware import *", space)  # noqa: S102 - the statement is what is tested
     assert set(door.__all__) <= set(space)
 
 
 def test_a_name_that_is_nowhere_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
-        _ = door.Nothing  # type: ignore[attr-defined]
+        _ = door.Nothing
