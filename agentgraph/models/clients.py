@@ -104,6 +104,7 @@ class DefaultClients:
         self._trusted = functools.lru_cache(maxsize=4)(lambda environment: trusted())  # noqa: ARG005 - it is the key
         self._make = make
         self._make_async = make_async
+        self._lock: PerProcess[threading.RLock] = PerProcess(threading.RLock)
         self._clients: PerProcess[dict[_Environment, Any]] = PerProcess(dict)
         self._async_clients: PerLoop[dict[_Environment, tuple[Any, AsyncGenerator[Any, None]]]] = PerLoop(dict)
 
@@ -111,10 +112,11 @@ class DefaultClients:
         """Return the process's client."""
         clients, environment = self._clients.get(), _environment()
         if environment not in clients:
-            client = self._make(self._trusted(environment))
-            if clients.setdefault(environment, client) is client:
-                # In a forked child too: a sync client only gives its copies of the sockets back.
-                atexit.register(client.close)
+            with self._lock.get():
+                if environment not in clients:
+                    client = clients[environment] = self._make(self._context(environment))
+                    # In a forked child too: a sync client only gives its copies of the sockets back.
+                    atexit.register(client.close)
         return clients[environment]
 
     async def aget(self) -> Any:
@@ -123,13 +125,18 @@ class DefaultClients:
         held = clients.get(environment)
         if held is not None and not held[0].is_closed:
             return held[0]
-        context = await asyncio.to_thread(self._trusted, environment)
+        context = await asyncio.to_thread(self._context, environment)
         held = clients.get(environment)  # another task may have made it meanwhile
         if held is None or held[0].is_closed:
             client = self._make_async(context)
             held = clients[environment] = (client, _until_loop_ends(client, clients, environment))
             await anext(held[1])
         return held[0]
+
+    def _context(self, environment: _Environment) -> ssl.SSLContext:
+        # Two hundred first calls at once would else read the certificates in as many threads as there are.
+        with self._lock.get():
+            return self._trusted(environment)
 
 
 async def _until_loop_ends(

@@ -24,7 +24,9 @@ _MAX_ERROR_BYTES: Final = 64 * 1024
 _ERROR_BODY_SECONDS: Final = 10.0
 # What follows `[DONE]` is only read so that the connection can be used again, and a server may leave it open.
 _DRAIN_SECONDS: Final = 0.2
+# What a reader who is slow has waiting: batches, and characters in them beside the last.
 _READ_AHEAD: Final = 16
+_READ_AHEAD_SIZE: Final = 16 * 1024
 _SUCCESS: Final = range(200, 300)
 # A task that no one waits for any more is kept here, since the loop itself would let it go.
 _CLOSING: Final[set[asyncio.Future[None]]] = set()
@@ -218,6 +220,29 @@ class Exchange(_Attempt):
             self._watchdog.arm(seconds)
 
 
+class _ReadAhead(asyncio.Queue[list[ServerSentEvent] | Exception]):
+    """A queue that is full by the size of what is in it, too: large events of many slow readers are much memory."""
+
+    _size = 0
+
+    def full(self) -> bool:
+        """Whether no more may be put."""
+        return self._size >= _READ_AHEAD_SIZE or super().full()
+
+    def _put(self, item: list[ServerSentEvent] | Exception) -> None:
+        self._size += _size(item)
+        super()._put(item)
+
+    def _get(self) -> list[ServerSentEvent] | Exception:
+        item: list[ServerSentEvent] | Exception = super()._get()
+        self._size -= _size(item)
+        return item
+
+
+def _size(batch: list[ServerSentEvent] | Exception) -> int:
+    return sum(len(event.data) for event in batch) if isinstance(batch, list) else 0
+
+
 class AsyncExchange(_Attempt):
     """One attempt over an async client, in the loop that the client belongs to.
 
@@ -236,7 +261,7 @@ class AsyncExchange(_Attempt):
         self._gate = gate
         self._held = False
         # An empty batch says that the head came, and then that the answer, or the body of an error, was read.
-        self._batches: asyncio.Queue[list[ServerSentEvent] | Exception] = asyncio.Queue(_READ_AHEAD)
+        self._batches = _ReadAhead(_READ_AHEAD)
         self._reading: asyncio.Task[None] | None = None
 
     async def open(self) -> list[ServerSentEvent]:
