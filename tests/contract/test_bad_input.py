@@ -207,7 +207,7 @@ DECLARED = ScriptedModel("x", profile={"tool_calling": False})
 @pytest.mark.parametrize(
     "needs",
     [{"tools": [weather]}, {"tools": [{"type": "web_search"}]}, {"response_format": ToolStrategy(Weather)}],
-    ids=str,
+    ids=["a tool", "a provider's tool", "a schema"],
 )
 def test_a_model_without_native_tools_is_refused_with_the_way_out(model, needs):
     with pytest.raises(ConfigurationError, match=r'no native tool calling.*tool_protocol="json"'):

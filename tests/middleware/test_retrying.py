@@ -156,7 +156,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("entry", [ToolRetryMiddleware, ModelRetryMiddleware])
-@pytest.mark.parametrize(("settings", "kind", "told"), BAD, ids=[next(iter(one[0].items())).__repr__() for one in BAD])
+@pytest.mark.parametrize(("settings", "kind", "told"), BAD, ids=[told for *_, told in BAD])
 def test_an_argument_that_cannot_work_is_refused_at_once(entry, settings, kind, told):
     with pytest.raises(kind) as raised:
         entry(**settings)
