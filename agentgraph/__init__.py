@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from agentgraph.errors import OverloadedError as OverloadedError
     from agentgraph.errors import QuotaError as QuotaError
     from agentgraph.errors import RateLimitError as RateLimitError
+    from agentgraph.errors import RefusalError as RefusalError
     from agentgraph.errors import RepeatedToolCallError as RepeatedToolCallError
     from agentgraph.errors import ResumeError as ResumeError
     from agentgraph.errors import RunCancelledError as RunCancelledError
@@ -91,6 +92,7 @@ _ERRORS = (
     "OverloadedError",
     "QuotaError",
     "RateLimitError",
+    "RefusalError",
     "RepeatedToolCallError",
     "ResumeError",
     "RunCancelledError",
@@ -156,6 +158,7 @@ __all__ = [
     "OverloadedError",
     "QuotaError",
     "RateLimitError",
+    "RefusalError",
     "RepeatedToolCallError",
     "ResumeError",
     "RunCancelledError",

@@ -27,6 +27,7 @@ Each says what was given, what was expected and what to do. The tree::
         +-- BadRequestError                     400, 413, 422 and other 4xx
         |   +-- ContextOverflowError            the prompt is longer than the model's window
         |   +-- ContentFilterError              the provider's filter refused
+        |       +-- RefusalError                the model refused; holds its message
         +-- RateLimitError                      429
         |   +-- QuotaError                      429 that waiting does not mend
         +-- OverloadedError                     503, 529
@@ -61,6 +62,7 @@ __all__ = [
     "OverloadedError",
     "QuotaError",
     "RateLimitError",
+    "RefusalError",
     "RepeatedToolCallError",
     "ResumeError",
     "RunCancelledError",
@@ -108,7 +110,23 @@ class MalformedToolCallError(RunError):
 
 
 class MissingToolCallError(RunError):
-    """A tool call was demanded (`tool_choice`) and did not come, also when it was asked for again."""
+    """A tool call was demanded (`tool_choice`) and did not come, also when it was asked for again.
+
+    Raised in the call of the model, within the `wrap_model_call` hooks, so that a fallback model can be asked.
+
+    Attributes:
+        tool_names: the tools of which one had to be called.
+        ai_message: the answer without the call, None if it is not known.
+    """
+
+    def __init__(self, message: str, *, tool_names: tuple[str, ...] = (), ai_message: Any = None) -> None:
+        super().__init__(message)
+        self.tool_names = tool_names
+        self.ai_message = ai_message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are rebuilt from `args` alone, which would lose the keyword-only fields.
+        return _rebuild, (type(self), self.args, self.__dict__)
 
 
 class ToolTimeoutError(RunError, TimeoutError):
@@ -222,6 +240,18 @@ class ContextOverflowError(BadRequestError):
 
 class ContentFilterError(BadRequestError):
     """The provider's content filter refused the prompt or cut the answer."""
+
+
+class RefusalError(ContentFilterError):
+    """The model refused to answer, where its answer was needed; asking the same again is of no use.
+
+    Attributes:
+        raw_message: the model's message, None if there is none.
+    """
+
+    def __init__(self, message: str, *, raw_message: Any = None, **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.raw_message = raw_message
 
 
 class RateLimitError(ModelError):

@@ -147,12 +147,18 @@ class CallRecord:
         history: the messages of the state, whose ids are taken.
         structured: how often the run was asked again for a structured answer.
         missing: what to tell the model where its answer was none, None where it was one.
+        kind: of the feedback in `missing`.
+        asked: whether the run was already asked again for a forced tool call, when this turn began.
+        forced: the same after this turn.
     """
 
     checked: list[Any] | None = None
     history: Sequence[Any] = ()
     structured: int = 0
     missing: str | None = None
+    kind: str = "structured_response"
+    asked: bool = False
+    forced: bool = False
     _as_checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:

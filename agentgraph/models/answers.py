@@ -1,5 +1,6 @@
 """What the bytes of a successful answer are, whatever its headers say: events, JSON lines, JSON, or a page. No I/O."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, assert_never
@@ -7,7 +8,7 @@ from typing import Any, Final, Literal, assert_never
 from agentgraph.errors import InvalidResponseError, ModelError, TruncatedStreamError
 from agentgraph.models.failures import Origin, failure_in, invalid_response, request_id
 from agentgraph.models.json_text import parse_json, without_halves
-from agentgraph.models.sse import EventDecoder, JSONLinesDecoder, ServerSentEvent, SSEDecoder
+from agentgraph.models.sse import MAX_EVENT_BYTES, EventDecoder, JSONLinesDecoder, ServerSentEvent, SSEDecoder
 
 __all__ = ["EVENTS_KEY", "MAX_JSON_BYTES", "AnswerReader", "as_document"]
 
@@ -17,6 +18,7 @@ _JSON_LINES: Final = frozenset({"application/x-ndjson", "application/ndjson", "a
 _SHOWN_OF_PAGE: Final = 4096
 _SSE_FIELD: Final = re.compile(rb":|(?:data|event|id|retry|error):")
 _LONGEST_FIELD: Final = 6
+_SPACES: Final = re.compile(r"\s*")
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 _KEEP_ALIVES: Final = frozenset({"ping", "heartbeat", "keepalive", "keep-alive", "keep_alive"})
 
@@ -34,6 +36,33 @@ def _framing(mime: str, head: bytes, *, whole: bool) -> Framing | None:
     if mime == "text/event-stream" or _SSE_FIELD.match(head):
         return "sse"
     return "page" if whole or len(head) >= _LONGEST_FIELD else None
+
+
+def _is_json(line: bytes) -> bool:
+    """Whether a line is a whole document; one that is too long for an event of a stream is not asked."""
+    if len(line) > MAX_EVENT_BYTES:
+        return False
+    try:
+        parse_json(line.decode())
+    except ValueError:
+        return False
+    return True
+
+
+def _values_in_a_row(body: bytes) -> list[str]:
+    """Part objects that follow each other without line ends; none where anything else stands between them."""
+    decoder = json.JSONDecoder(strict=False)
+    values: list[str] = []
+    try:
+        text, at = body[:MAX_EVENT_BYTES].decode().strip(), 0
+        while text.startswith("{", at):
+            end = decoder.raw_decode(text, at)[1]
+            parse_json(text[at:end])
+            values.append(text[at:end])
+            at = end + len(_SPACES.match(text, end)[0])  # type: ignore[index]  # it matches nothing as well
+    except (ValueError, RecursionError):
+        return []
+    return values if at == len(text) and len(body) <= MAX_EVENT_BYTES else []
 
 
 class AnswerReader:
@@ -58,6 +87,7 @@ class AnswerReader:
         self._decoder: EventDecoder = SSEDecoder()
         self._parts: list[bytes] = []
         self._size = 0
+        self._one_line = True
         self._begun = False
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
@@ -90,7 +120,7 @@ class AnswerReader:
             events = self._read(data)
         match self._framing:
             case "json":
-                return self._checked([self._document()])
+                return self._checked(self._documents())
             case "page":
                 raise self._page()
             case "sse" | "jsonl":
@@ -139,11 +169,21 @@ class AnswerReader:
             return self._checked([event for event in events if event.event not in _KEEP_ALIVES])
         self._parts.append(data)
         self._size += len(data)
+        if self._framing == "json" and self._one_line and b"\n" in data:
+            self._one_line = False
+            if _is_json(b"".join(self._parts).partition(b"\n")[0]):
+                return self._as_lines()
         if self._framing == "page" and self._size > _SHOWN_OF_PAGE:
             raise self._page()
         if self._size > MAX_JSON_BYTES:
             raise self._invalid(f"a body of more than {MAX_JSON_BYTES} bytes. Expected an answer of a chat model.")
         return []
+
+    def _as_lines(self) -> list[ServerSentEvent]:
+        """Go on as lines of JSON: the first line is a whole one. A document of one line is the same, read so."""
+        data, self._parts = b"".join(self._parts), []
+        self._framing, self._decoder = "jsonl", JSONLinesDecoder()
+        return self._read(data)
 
     def _checked(self, events: list[ServerSentEvent]) -> list[ServerSentEvent]:
         if events and not self._begun:
@@ -164,7 +204,7 @@ class AnswerReader:
             payload = {"error": payload}
         return failure_in(self._origin, payload, status=self._status, headers=self._headers)
 
-    def _document(self) -> ServerSentEvent:
+    def _documents(self) -> list[ServerSentEvent]:
         body = b"".join(self._parts)
         try:
             text = body.decode()
@@ -172,8 +212,11 @@ class AnswerReader:
         except ValueError as error:
             what = f"something that is not JSON ({error}), {len(body)} bytes: {body[:200].decode('utf-8', 'replace')}"
         else:
-            return ServerSentEvent("json", text)
-        raise self._invalid(what)
+            return [ServerSentEvent("json", text)]
+        values = _values_in_a_row(body)
+        if not values:
+            raise self._invalid(what)
+        return [ServerSentEvent("json", value) for value in values]
 
     def _page(self) -> InvalidResponseError:
         text = b"".join(self._parts)[:_SHOWN_OF_PAGE].decode("utf-8", "replace")

@@ -6,7 +6,7 @@ rest.
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -21,9 +21,9 @@ from agentgraph.models.anthropic_codec import Asked
 from agentgraph.models.anthropic_profiles import anthropic_profile
 from agentgraph.models.anthropic_request import expects_only_text, request_body
 from agentgraph.models.anthropic_tools import tool_of
+from agentgraph.models.bearer import BearerChatModel
 from agentgraph.models.transport import Timeouts
 from agentgraph.models.wire import acomplete, astream_chunks, complete, stream_chunks
-from agentgraph.models.wire_model import WireChatModel
 
 __all__ = ["ChatAnthropic"]
 
@@ -38,7 +38,7 @@ _WITHOUT_SAMPLING = "2026-10-21"
 _PATIENT = Timeouts(between_events=600.0)
 
 
-class ChatAnthropic(WireChatModel):
+class ChatAnthropic(BearerChatModel):
     """A chat model behind Anthropic's Messages API, or a server compatible with it.
 
     Nothing is opened when it is built; the first call connects. It can be shared by threads and by event loops. Keys
@@ -55,8 +55,10 @@ class ChatAnthropic(WireChatModel):
         model: the model's name at the server.
         base_url: the server, with or without "/v1". Default: `ANTHROPIC_BASE_URL`, else Anthropic's own service.
         api_key: default: `ANTHROPIC_API_KEY`. Without one no `x-api-key` header is sent.
-        timeout: seconds without a sign of life, or a `Timeouts`. Default: that of `Timeouts`, with ten minutes between
-            two events of a stream.
+        auth_token: sent as `Authorization: Bearer ...` in place of the key, as gateways want it. Default, where neither
+            is given and no key is in the environment: `ANTHROPIC_AUTH_TOKEN`.
+        timeout: seconds without a sign of life, or `agentgraph.models.call.Timeouts`. Default: that of
+            `Timeouts`, with ten minutes between two events of a stream.
         max_retries: further attempts of a call that failed for a reason that waiting mends, before its first event.
         max_concurrency: calls that run at once.
         http_client: an httpx or httpx2 client to use in place of ours; `http_async_client` likewise.
@@ -86,8 +88,13 @@ class ChatAnthropic(WireChatModel):
         64000
     """
 
+    if TYPE_CHECKING:
+        # Checkers would ask for what the fields hold (keys that are SecretStr already), and refuse other names of them.
+        def __init__(self, **settings: Any) -> None: ...
+
     default_base_url: ClassVar[str] = "https://api.anthropic.com/v1"
     base_url_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL")
+    token_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_AUTH_TOKEN",)
     setting_names: ClassVar[tuple[str, ...]] = (
         "model",
         "max_tokens",
@@ -128,9 +135,6 @@ class ChatAnthropic(WireChatModel):
 
     def _resolve_model_profile(self) -> ModelProfile | None:
         return anthropic_profile(self.model)
-
-    def _key_headers(self, key: str) -> dict[str, str]:
-        return {"x-api-key": key}
 
     def _fixed_headers(self) -> dict[str, str]:
         features = {"anthropic-beta": ",".join(self.betas)} if self.betas else {}
@@ -176,7 +180,7 @@ class ChatAnthropic(WireChatModel):
         extra = {**self.extra_body, **(kwargs.get("extra_body") or {})}
         sampling = self.anthropic_version < _WITHOUT_SAMPLING
         body, names = request_body(messages, settings, sampling=sampling, extra=extra)
-        return Call(link, body, Asked(link.origin, body["model"], names, plain=expects_only_text(body)))
+        return Call(link, body, Asked(link.asked_at(PATH), body["model"], names, plain=expects_only_text(body)))
 
     def _generate(
         self,

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessageChunk
 
+from agentgraph.models.chunks import words_chunk
 from agentgraph.models.json_text import SplitText, whole_text, without_halves
 from agentgraph.models.openai_tool_calls import ToolCallAssembly, as_text, given
 
@@ -23,11 +24,14 @@ _IMPLIED = {"input_json_delta": "tool_use", "signature_delta": "thinking", "thin
 
 def chunk_of(content: Any, **fields: Any) -> AIMessageChunk:
     """Make a chunk that says whose blocks it holds."""
-    return AIMessageChunk(content=content, response_metadata={"model_provider": "anthropic"}, **fields)
+    metadata = {"model_provider": "anthropic"}
+    if not fields:
+        return words_chunk(content, response_metadata=metadata)
+    return AIMessageChunk(content=content, response_metadata=metadata, **fields)
 
 
 def _piece(block: dict[str, Any], *calls: Any) -> AIMessageChunk:
-    return chunk_of([block], tool_call_chunks=list(calls))
+    return chunk_of([block], tool_call_chunks=list(calls)) if calls else chunk_of([block])
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -77,6 +81,11 @@ class BlockAssembly:
         self._blocks: dict[Any, _Block] = {}
         self._count = first
         self._last_kind = ""
+
+    @property
+    def count(self) -> int:
+        """The index of the block that would come next."""
+        return self._count
 
     @property
     def calls(self) -> bool:

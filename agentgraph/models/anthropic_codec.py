@@ -21,16 +21,17 @@ from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_
 from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata, add_ai_message_chunks
 
 from agentgraph.errors import (
-    ContentFilterError,
     ContextOverflowError,
     InvalidResponseError,
     ModelError,
     TruncatedStreamError,
 )
 from agentgraph.models.anthropic_blocks import BlockAssembly, chunk_of
+from agentgraph.models.endings import unknown_ending
 from agentgraph.models.failures import Origin, failure_in
 from agentgraph.models.json_text import parse_json, whole_text, without_halves
 from agentgraph.models.openai_tool_calls import as_text, given
+from agentgraph.models.refusals import RefusedAnswerError
 from agentgraph.models.sse import ServerSentEvent
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ _EVENTS = frozenset(
         "message_stop",
     }
 )
+_KINDS = _EVENTS - {"json"} | {"ping"}
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 # The words of Chat Completions, which readers of any provider's answers know.
 _FINISH_REASONS = {
@@ -61,6 +63,7 @@ _FINISH_REASONS = {
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
 }
+_KNOWN_REASONS = frozenset({*_FINISH_REASONS, "pause_turn", "refusal"})
 _NO_REASON = "The model refused to answer and gave no reason."
 
 
@@ -143,6 +146,8 @@ class StreamReader:
         self._usage: dict[str, Any] = {}
         self._stop_reason: str | None = None
         self._stopped = False
+        # An event, as long as none was of this API.
+        self._foreign: str | None = ""
 
     def opened(self, reply: "Opened") -> None:
         """Take what the answer's headers said."""
@@ -174,7 +179,14 @@ class StreamReader:
             raise failure
         if event.event == "json" and not isinstance(body.get("content"), list):
             raise _not_this_api(event.data, self._asked)
+        self._recognise(event, body.get("type"))
         return self.take({**body, "type": "message"} if event.event == "json" else body)
+
+    def _recognise(self, event: ServerSentEvent, kind: Any) -> None:
+        if str(kind) in _KINDS or event.event == "json":
+            self._foreign = None
+        elif self._foreign is not None:
+            self._foreign = self._foreign or event.data
 
     def _parse(self, event: ServerSentEvent) -> Mapping[str, Any] | None:
         """Parse an event; None for one that says nothing here."""
@@ -234,9 +246,13 @@ class StreamReader:
 
         Raises:
             TruncatedStreamError: no end of the answer came; `partial` is what did come.
-            ContentFilterError: the answer was stopped by a refusal when it had begun to call tools.
+            InvalidResponseError: nothing that came is of this API.
+            RefusalError: the answer was stopped by a refusal when it had begun to call tools.
             ContextOverflowError: the prompt left no room for an answer.
+            ServerError: the answer ended for a reason that is not known, and holds nothing.
         """
+        if self._foreign:
+            raise _not_this_api(self._foreign, self._asked)
         if not self.ended:
             raise TruncatedStreamError(
                 f"{self._asked.origin.provider}: the stream ended without a stop_reason, so it is not complete. "
@@ -257,10 +273,16 @@ class StreamReader:
             "code": reason,
             "request_id": self._asked.request_id,
         }
+        if reason not in _KNOWN_REASONS:
+            asked = self._asked
+            unknown = unknown_ending(reason, asked.origin, asked.request_id, holds_something=bool(self._chunks))
+            if unknown is not None:
+                raise unknown
         if reason == "refusal" and self._content.calls:
-            raise ContentFilterError(
+            raise RefusedAnswerError(
                 f"{self._asked.origin.provider}: the model refused when it had begun to call tools: "
                 f"{self._refusal()}. Nothing was run. Rephrase the request.",
+                raw_message=self.partial(),
                 **named,
             )
         if reason == "model_context_window_exceeded" and not self._chunks:
@@ -279,11 +301,20 @@ class StreamReader:
         content: Any = "" if self._content.plain or not self._chunks else []
         if reason == "pause_turn":
             return chunk_of(content, usage_metadata=usage)
+        if reason == "refusal" and content == []:
+            content = [self._refusal_block()]
         last = chunk_of(content, usage_metadata=usage, chunk_position="last")
         last.response_metadata = self._metadata(reason)
         if reason == "refusal":
             last.additional_kwargs = {"refusal": self._refusal()}
         return last
+
+    def _refusal_block(self) -> dict[str, Any]:
+        """Make the block that langchain-core would make of the metadata, but with an index that no other block has."""
+        details = _mapping(self._top.get("stop_details"))
+        block = {"type": "refusal", "refusal": whole_text(as_text(details.get("explanation")))}
+        category = {"extras": {"category": without_halves(details["category"])}} if details.get("category") else {}
+        return {**block, **category, "index": self._content.count}
 
     def _metadata(self, reason: str) -> dict[str, Any]:
         kept = {key: self._top.get(key) for key in ("stop_sequence", "stop_details", "container", "context_management")}
@@ -320,11 +351,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _not_this_api(what: str, asked: Asked) -> InvalidResponseError:
     return InvalidResponseError(
-        f"{asked.origin.provider}: what came is no answer of the Messages API: "
+        f"{asked.origin.provider}: {asked.origin.url}: what came is no answer of the Messages API: "
         f"{asked.origin.excerpt(what[:_LONGEST_LOOKED_AT], _EXCERPT)!r}. Check base_url, and whether a proxy in "
         "between answers, or changes the stream.",
         provider=asked.origin.provider,
         request_id=asked.request_id,
+        url=asked.origin.url,
     )
 
 

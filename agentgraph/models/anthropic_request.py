@@ -15,7 +15,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMe
 from agentgraph.errors import ConfigurationTypeError
 from agentgraph.models.anthropic_content import CALL_ID, Block, assistant_content, user_content
 from agentgraph.models.anthropic_profiles import default_max_tokens, takes_sampling
-from agentgraph.models.anthropic_tools import output_format, renamed_tools, tool_choice_of
+from agentgraph.models.anthropic_tools import output_format, renamed_tools, tool_choice_of, tools_called
+from agentgraph.models.call_ids import with_own_call_ids
 from agentgraph.models.openai_request import legal_call_id
 
 __all__ = ["expects_only_text", "request_body", "request_messages"]
@@ -74,7 +75,7 @@ def request_messages(messages: Sequence[BaseMessage]) -> tuple[list[Block], list
     """
     system: list[Block] = []
     turns: list[Block] = []
-    for message in messages:
+    for message in with_own_call_ids(messages):
         role, blocks = _turn(message)
         if role == "system":
             system += blocks
@@ -190,6 +191,9 @@ def request_body(
     _output_config(given)
     _limits(given, sampling=sampling)
     _bound_breakpoints(tools, system, turns, _MAX_BREAKPOINTS - ("cache_control" in given))
+    if not tools and "tools" not in extra:
+        tools = tools_called(turns)
+        choice = "none"
     if tools:
         given["tools"] = tools
         thinking = _thinks(given.get("thinking"))
@@ -203,7 +207,8 @@ def request_body(
 
 def expects_only_text(body: Mapping[str, Any]) -> bool:
     """Whether the answer to a request can hold nothing but text: no calls, no thoughts, no citations of documents."""
-    if body.get("tools") or body.get("mcp_servers") or _thinks(body.get("thinking")):
+    callable_ = body.get("tools") and body.get("tool_choice") != {"type": "none"}
+    if callable_ or body.get("mcp_servers") or _thinks(body.get("thinking")):
         return False
     contents = [message["content"] for message in body["messages"] if isinstance(message["content"], list)]
     return not any(block.get("type") in {"document", "search_result"} for content in contents for block in content)

@@ -5,15 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from agentgraph.errors import ConfigurationError
 from agentgraph.models.openai_request import legal_tool_name
+from agentgraph.models.openai_tools import function_tool
 
-__all__ = ["closed_schema", "output_format", "renamed_tools", "tool_choice_of", "tool_of"]
+__all__ = ["closed_schema", "output_format", "renamed_tools", "tool_choice_of", "tool_of", "tools_called"]
 
 _OWN_EXTRAS = ("allowed_callers", "cache_control", "defer_loading", "eager_input_streaming", "input_examples")
 _KINDS_OF_CHOICE = frozenset({"auto", "any", "tool", "none"})
+# The types of dicts that describe a function to anyone; each other one is a tool of the provider's.
+_DESCRIBED = frozenset({None, "function", "object"})
 _FORCED = frozenset({"any", "tool"})
 _FORMATS = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
@@ -48,9 +50,9 @@ def tool_of(tool: Any, *, strict: bool | None) -> dict[str, Any]:
         tool: a tool, function, pydantic class, or dict.
         strict: ask for arguments that keep to the schema exactly.
     """
-    if isinstance(tool, Mapping) and ("input_schema" in tool or tool.get("type", "function") != "function"):
+    if isinstance(tool, Mapping) and ("input_schema" in tool or tool.get("type") not in _DESCRIBED):
         return dict(tool)
-    function = convert_to_openai_tool(tool, strict=strict)["function"]
+    function = function_tool(tool, strict=strict)["function"]
     schema = dict(function.get("parameters") or {})
     schema = {"type": "object", **schema} if "properties" in schema else {"type": "object", "properties": {}, **schema}
     made: dict[str, Any] = {"name": function["name"]}
@@ -59,8 +61,18 @@ def tool_of(tool: Any, *, strict: bool | None) -> dict[str, Any]:
     made["input_schema"] = closed_schema(schema) if function.get("strict") else schema
     if function.get("strict"):
         made["strict"] = True
-    extras = (tool.extras if isinstance(tool, BaseTool) else None) or {}
+    extras = _beside(tool)
     return made | {key: extras[key] for key in _OWN_EXTRAS if key in extras}
+
+
+def _beside(tool: Any) -> Mapping[str, Any]:
+    """Give what is said of a tool beside its function: a dict may say it within the function as well."""
+    if isinstance(tool, BaseTool):
+        return tool.extras or {}
+    if not isinstance(tool, Mapping):
+        return {}
+    inner = tool.get("function")
+    return {**inner, **tool} if isinstance(inner, Mapping) else tool
 
 
 def renamed_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -79,6 +91,20 @@ def renamed_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, An
             renamed[one["name"]] = name
         sent.append(one)
     return sent, renamed
+
+
+def tools_called(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Declare the tools that a conversation has called, for a request that offers none.
+
+    The API refuses calls of earlier turns where no tools are declared; beside the choice "none" these cannot be called.
+
+    Args:
+        turns: as they are sent.
+    """
+    blocks = [block for turn in turns for block in turn["content"]]
+    names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
+    told = "Was offered earlier in this conversation."
+    return [{"name": name, "description": told, "input_schema": {"type": "object"}} for name in names]
 
 
 # The choice among tools

@@ -33,6 +33,9 @@ __all__ = ["Call", "Clock", "Timeouts", "broken", "encoded", "library_errors", "
 _LIBRARY_DEFAULT: Final = 5.0
 # Seconds that no clock of the system takes, infinity among them: they are meant as no limit.
 _ENDLESS: Final = 1e9
+_LASTING: Final = frozenset(
+    {"InvalidURL", "LocalProtocolError", "UnicodeEncodeError", "UnicodeError", "UnsupportedProtocol"}
+)
 _TIMEOUTS: Final[Mapping[str, str]] = {
     "ConnectTimeout": "no connection within the connect limit",
     "ReadTimeout": "not a byte came within the read limit",
@@ -211,7 +214,9 @@ def library_errors(client: Any) -> tuple[type[Exception], ...]:
         module = sys.modules.get(cls.__module__.partition(".")[0])
         error = getattr(module, "HTTPError", None)
         if isinstance(error, type) and issubclass(error, Exception):
-            return (error,)
+            # A URL that cannot be is no error of HTTP there.
+            other = getattr(module, "InvalidURL", error)
+            return (error, other)
     return ()
 
 
@@ -231,7 +236,7 @@ def broken(call: Call, error: Exception, reader: AnswerReader | None) -> ModelEr
     advice = (
         "Name your own certificate authority in SSL_CERT_FILE." if untrusted else "Check base_url, network and proxy."
     )
-    lasting = untrusted or name in {"UnsupportedProtocol", "LocalProtocolError"}
+    lasting = untrusted or name in _LASTING
     return _unreachable(call, f"{text} ({name}). {advice}", retryable=not lasting)
 
 
@@ -285,7 +290,7 @@ def secret_header(name: str, value: SecretStr) -> SecretStr | None:
     del kept  # a traceback of the error below shows the locals of this frame
     if not fits:
         raise ConfigurationError(
-            f"The key for the header {name!r} holds a line break or a character that is not ASCII. Expected the key as "
-            "the provider shows it; copy it again."
+            f"The value of the header {name!r} holds a line break or a character that is not ASCII. If it is a key, "
+            "copy it again as the provider shows it."
         )
     return value

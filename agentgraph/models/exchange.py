@@ -39,7 +39,7 @@ class _Attempt:
         self._client = client
         self._call = call
         self._errors = library_errors(client)
-        self._send_errors: tuple[type[Exception], ...] = (*self._errors, RuntimeError)
+        self._send_errors: tuple[type[Exception], ...] = (*self._errors, RuntimeError, UnicodeError)
         self._response: Any = None
         self._chunks: Any = None
         self._reader: AnswerReader | None = None

@@ -5,6 +5,7 @@ server speaks several of them. Whatever the server wrote is hostile text: it is 
 characters and bounded before it is shown.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -309,12 +310,20 @@ def _read_error(error: Mapping[str, Any]) -> _ErrorBody:
     names.append(inner.get("code") if isinstance(inner, dict) else None)
     words = [name for name in names if isinstance(name, str) and name and not name.isdigit()]
     return _ErrorBody(
-        message=message if isinstance(message, str) else orjson.dumps(message, default=repr).decode(),
+        message=message if isinstance(message, str) else _as_text(message),
         code=words[0] if words else None,
         codes=frozenset(word.lower() for word in words),
         status=next(_statuses(error), None),
         retry_after=next(_delays(details), None),
     )
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return orjson.dumps(value, default=repr).decode()
+    except orjson.JSONEncodeError:
+        # Halves of characters, and numbers of more than 64 bits.
+        return json.dumps(value, default=repr)
 
 
 def _rows(value: Any) -> list[Any]:

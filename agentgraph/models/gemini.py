@@ -4,7 +4,7 @@ The model is a thin shell: `gemini_request` makes the body, `gemini_codec` reads
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from langchain_core.language_models.model_profile import ModelProfile
 from langchain_core.messages import BaseMessage
@@ -17,6 +17,8 @@ from agentgraph.models.gemini_parts import PROVIDER
 from agentgraph.models.gemini_profiles import gemini_profile
 from agentgraph.models.gemini_request import request_body
 from agentgraph.models.gemini_tools import declared, is_own_tool, tool_names
+from agentgraph.models.openai_blocks import V1
+from agentgraph.models.openai_tools import function_tool
 from agentgraph.models.wire_model import WireChatModel
 
 __all__ = ["ChatGemini"]
@@ -45,7 +47,7 @@ class ChatGemini(WireChatModel):
         base_url: the server, with or without a version ("/v1beta" is added). Default: `GOOGLE_GEMINI_BASE_URL`, else
             Google's own service.
         api_key: default: `GOOGLE_API_KEY`, else `GEMINI_API_KEY`. It is sent in the header `x-goog-api-key`.
-        timeout: seconds without a sign of life, or a `Timeouts`.
+        timeout: seconds without a sign of life, or `agentgraph.models.call.Timeouts`.
         max_retries: further attempts of a call that failed for a reason that waiting mends, before its first event.
         max_concurrency: calls that run at once.
         http_client: an httpx or httpx2 client to use in place of ours; `http_async_client` likewise.
@@ -76,6 +78,10 @@ class ChatGemini(WireChatModel):
         >>> ChatGemini(model="gemini-2.5-flash", temperature=0, thinking_budget=0).thinking_budget
         0
     """
+
+    if TYPE_CHECKING:
+        # Checkers would ask for what the fields hold (keys that are SecretStr already), and refuse other names of them.
+        def __init__(self, **settings: Any) -> None: ...
 
     default_base_url: ClassVar[str] = "https://generativelanguage.googleapis.com"
     base_url_variables: ClassVar[tuple[str, ...]] = ("GOOGLE_GEMINI_BASE_URL",)
@@ -136,7 +142,7 @@ class ChatGemini(WireChatModel):
         return "v1beta"
 
     def _described(self, tool: Any, *, strict: bool | None) -> dict[str, Any]:
-        return dict(tool) if is_own_tool(tool) else super()._described(tool, strict=strict)
+        return dict(tool) if is_own_tool(tool) else function_tool(tool, strict=strict)
 
     def _wire_tools(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return declared(tools)
@@ -153,5 +159,7 @@ class ChatGemini(WireChatModel):
         extra = {**self.extra_body, **(kwargs.get("extra_body") or {})}
         body = mended(request_body(messages, settings, extra=extra), link.refused)
         model = str(settings["model"])
-        asked = Asked(link.origin, model, tool_names(settings.get("tools") or ()))
-        return Call(link, path_of(model, stream=stream), body, asked)
+        names = tool_names(settings.get("tools") or ())
+        path = path_of(model, stream=stream)
+        asked = Asked(link.asked_at(path), model, names, standard=stream and self.output_version == V1)
+        return Call(link, path, body, asked)

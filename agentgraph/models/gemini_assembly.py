@@ -10,16 +10,18 @@ that cannot be read: of Gemini's chunks only calls that can be read are shown, o
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
 from langchain_core.messages import AIMessageChunk
 from langchain_core.messages.tool import ToolCallChunk
 
+from agentgraph.models.chunks import words_chunk
 from agentgraph.models.gemini_parts import OUTCOMES, PART_SIGNATURES, PROVIDER, RAW_PART
 from agentgraph.models.gemini_request import SIGNATURES
 from agentgraph.models.json_text import SplitText, whole_text, without_halves
+from agentgraph.models.openai_blocks import piece_chunks
 from agentgraph.models.openai_tool_calls import ToolCallAssembly, given
 
 __all__ = ["PartAssembly"]
@@ -34,10 +36,12 @@ class PartAssembly:
 
     Args:
         names: names of tools as they were sent -> as they are called here, for those that had to be changed.
+        standard: whether the chunks are to be read as standard blocks (`output_version="v1"`).
     """
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, names: Mapping[str, str], *, standard: bool = False) -> None:
         self._names = names
+        self._standard = standard
         self._calls = ToolCallAssembly()
         self._text = SplitText()
         # What the next unsigned piece may be added to: the kind of the open block and its index (None: plain content).
@@ -70,7 +74,7 @@ class PartAssembly:
     def close(self, *, cut: bool) -> list[AIMessageChunk]:
         """Give the chunks that complete the answer."""
         tails = self._calls.close(cut=cut)
-        return [*self._rest(), *([AIMessageChunk(content="", tool_call_chunks=tails)] if tails else [])]
+        return [*self._rest(), *self._unread(tails)]
 
     # Words
 
@@ -150,8 +154,12 @@ class PartAssembly:
         assert chunk is not None  # noqa: S101 a new id always says something
         chunk["name"] = self._names.get(chunk["name"] or "", chunk["name"])
         if self._calls.calls[-1].fault(cut=False):
-            return [AIMessageChunk(content="", tool_call_chunks=[chunk])]
+            return self._unread([chunk])
         return [_chunk("", tool_call_chunks=[chunk], additional_kwargs=_signed(chunk, signature))]
+
+    def _unread(self, pieces: Sequence[ToolCallChunk]) -> list[AIMessageChunk]:
+        """Give pieces of calls that cannot be read, which langchain-core would not look for in Gemini's chunks."""
+        return piece_chunks("", {}, pieces, standard=self._standard)
 
     def _own_id(self, id_: str | None) -> str:
         """Give a call an id: the server's, unless there is none, or another call has it."""
@@ -161,7 +169,10 @@ class PartAssembly:
 
 
 def _chunk(content: str | list[str | dict[str, Any]], **fields: Any) -> AIMessageChunk:
-    return AIMessageChunk(content=content, response_metadata={"model_provider": PROVIDER}, **fields)
+    metadata = {"model_provider": PROVIDER}
+    if not fields:
+        return words_chunk(content, response_metadata=metadata)
+    return AIMessageChunk(content=content, response_metadata=metadata, **fields)
 
 
 def _index(number: int) -> str:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "StreamReader", "read_answer", "read_events"]
 
+# What is at the top of every event of this API, one of them at the least.
+_TOP: Final = frozenset({"candidates", "modelVersion", "promptFeedback", "responseId", "usageMetadata"})
 _EXCERPT: Final = 200
 # Cleaning a text for an error looks at each character; of a huge one the beginning is enough.
 _LONGEST_LOOKED_AT: Final = 4096
@@ -43,12 +45,14 @@ class Asked:
         model: the model that was asked for; servers that do not name theirs are taken to have used it.
         names: names of tools as they were sent -> as they are called here, for those that had to be changed.
         request_id: the provider's id of the request, if it gave one.
+        standard: whether the chunks of a stream are to be read as standard blocks.
     """
 
     origin: Origin
     model: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     request_id: str | None = None
+    standard: bool = False
 
 
 def _first_candidate(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -80,13 +84,15 @@ class StreamReader:
     def __init__(self, asked: Asked, *, whole: bool = False) -> None:
         self._asked = asked
         self._whole = whole
-        self._assembly = PartAssembly(asked.names)
+        self._assembly = PartAssembly(asked.names, standard=asked.standard)
         self._chunks: list[AIMessageChunk] = []
         self._top: dict[str, Any] = {}
         self._candidate: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._finish_reason: str | None = None
         self._finished = False
+        # An event, as long as none was of this API.
+        self._foreign: Mapping[str, Any] | None = {}
 
     def opened(self, reply: "Opened") -> None:
         """Take what the answer's headers said."""
@@ -112,6 +118,7 @@ class StreamReader:
         if failure is not None:
             failure.request_id = failure.request_id or self._asked.request_id
             raise failure
+        self._recognise(body)
         candidate = _first_candidate(body)
         if candidate is None and (block := blocked(body, self._asked.origin, self._asked.request_id)) is not None:
             raise block
@@ -123,6 +130,12 @@ class StreamReader:
         self._candidate.update({key: value for key, value in candidate.items() if value and key != "content"})
         self._finish_reason = given(candidate.get("finishReason")) or self._finish_reason
         return self._out(chunk for part in _parts_of(candidate) for chunk in self._assembly.feed(part))
+
+    def _recognise(self, body: Mapping[str, Any]) -> None:
+        if _TOP & body.keys():
+            self._foreign = None
+        elif self._foreign is not None:
+            self._foreign = self._foreign or body
 
     def _bodies(self, event: ServerSentEvent) -> list[Mapping[str, Any]]:
         """Parse an event: one answer, or several where a proxy made one array of the stream."""
@@ -156,6 +169,7 @@ class StreamReader:
 
         Raises:
             TruncatedStreamError: no finish reason came; `partial` is what did come.
+            InvalidResponseError: nothing that came is of this API.
             ModelError: the answer ended badly; the class says how, `code` is Gemini's finish reason.
         """
         if self._finished:
@@ -165,7 +179,7 @@ class StreamReader:
         self._finished = True
         asked = self._asked
         told = given(self._candidate.get("finishMessage")) or ""
-        refuse_bad_ending(self._finish_reason, told, asked.origin, asked.request_id)
+        refuse_bad_ending(self._finish_reason, told, asked.origin, asked.request_id, holds_something=bool(self._chunks))
         last = AIMessageChunk(
             content="",
             usage_metadata=read_usage(self._usage),
@@ -181,13 +195,14 @@ class StreamReader:
         if self._whole and self._chunks:
             return "STOP"
         origin = self._asked.origin
-        if self._whole:
-            shown = origin.excerpt(repr(self._top)[:_LONGEST_LOOKED_AT], _EXCERPT)
+        if self._whole or self._foreign:
+            shown = origin.excerpt(repr(self._foreign or self._top)[:_LONGEST_LOOKED_AT], _EXCERPT)
             raise InvalidResponseError(
-                f"{origin.provider}: the answer has no candidate with a text or a finishReason, so it says nothing: "
-                f"{shown}. Ask again; if it stays, check base_url: it must be the root of Gemini's API.",
+                f"{origin.provider}: {origin.url}: the answer has no candidate with a text or a finishReason, so it "
+                f"says nothing: {shown}. Ask again; if it stays, check base_url: it must be the root of Gemini's API.",
                 provider=origin.provider,
                 request_id=self._asked.request_id,
+                url=origin.url,
                 retryable="usageMetadata" in self._top,
             )
         raise TruncatedStreamError(

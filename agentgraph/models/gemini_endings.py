@@ -14,6 +14,7 @@ from agentgraph.errors import (
     ModelError,
     ServerError,
 )
+from agentgraph.models.endings import unknown_ending
 from agentgraph.models.failures import Origin
 from agentgraph.models.openai_tool_calls import given
 
@@ -56,21 +57,27 @@ _ENDINGS: Final[Mapping[str, tuple[type[ModelError], bool, str]]] = {
     "OTHER": (ServerError, True, _AGAIN),
     "FINISH_REASON_UNSPECIFIED": (ServerError, True, _AGAIN),
 }
-_UNKNOWN: Final = (ServerError, False, "The reason is unknown here, so the answer cannot be taken to be whole.")
 
 
-def refuse_bad_ending(reason: str, told: str, origin: Origin, request_id: str | None) -> None:
-    """Raise the error of an ending that is none of an answer.
+def refuse_bad_ending(
+    reason: str, told: str, origin: Origin, request_id: str | None, *, holds_something: bool = True
+) -> None:
+    """Raise the error of an ending that is none of an answer. Of one that is unknown, `endings` has the rule.
 
     Args:
         reason: Gemini's finish reason.
         told: what Gemini tells of it.
         origin: whom the request asked.
         request_id: the provider's id of the request.
+        holds_something: whether a text, a thought or a call came.
     """
     if reason == "STOP" or reason in LIMIT or reason in GARBLED_CALL:
         return
-    kind, retryable, advice = _ENDINGS.get(reason, _UNKNOWN)
+    if reason not in _ENDINGS:
+        if (unknown := unknown_ending(reason, origin, request_id, holds_something=holds_something, told=told)) is None:
+            return
+        raise unknown
+    kind, retryable, advice = _ENDINGS[reason]
     code = origin.excerpt(reason, 100)
     said = f": {origin.excerpt(told)}" if told else ""
     raise kind(

@@ -25,6 +25,7 @@ from langchain_core.messages import (
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.models.gemini_parts import is_geminis, part_of
+from agentgraph.models.gemini_profiles import gemini_row
 from agentgraph.models.gemini_schema import json_schema
 from agentgraph.models.gemini_tools import legal_name, tool_entries, with_legal_names
 from agentgraph.models.json_text import parse_sendable
@@ -81,17 +82,20 @@ class Dialect:
     Attributes:
         signed: whether calls in a history have to be signed.
         media_in_results: whether the result of a call may hold images; else they follow it.
+        system: whether there is an instruction beside the contents; else it begins the first turn of the user.
     """
 
     signed: bool = True
     media_in_results: bool = True
+    system: bool = True
 
 
 def dialect_of(model: str) -> Dialect:
     """Choose the dialect of a model by its name; "gemini-flash-latest" and its like are the newest."""
     found = _GENERATION.search(model.lower())
     newest = "gemini" in model.lower() if found is None else int(found[1]) >= _FIRST_SIGNING
-    return Dialect(signed=newest, media_in_results=newest)
+    row = gemini_row(model)
+    return Dialect(signed=newest, media_in_results=newest, system=row is None or row.system)
 
 
 # Messages
@@ -191,6 +195,16 @@ class _Conversation:
         return {"functionResponse": out}
 
 
+def _begun_with(system: list[dict[str, Any]], contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put an instruction before the first turn, for a model that has no other place for it."""
+    # The server joins the parts of a turn as they are.
+    spaced = [{**part, "text": f"{part['text']}\n\n"} if "text" in part else part for part in system]
+    first, *later = contents
+    if first["role"] == "user":
+        return [{**first, "parts": [*spaced, *first["parts"]]}, *later]
+    return [{"role": "user", "parts": spaced}, *contents]
+
+
 def _is_system(message: BaseMessage) -> bool:
     return isinstance(message, SystemMessage) or (
         isinstance(message, ChatMessage) and message.role in {"system", "developer"}
@@ -222,6 +236,8 @@ def contents_of(messages: Sequence[BaseMessage], dialect: Dialect) -> dict[str, 
         conversation.add(message)
     conversation.flush()
     contents, system = conversation.contents, conversation.system
+    if system and contents and not dialect.system:
+        contents, system = _begun_with(system, contents), []
     if not contents and system:
         # An instruction alone is refused; it can only be meant as the question.
         contents, system = [{"role": "user", "parts": system}], []

@@ -14,6 +14,9 @@ __all__ = ["SplitText", "parse_json", "parse_sendable", "whole_text", "without_h
 
 _FIRST_HALF: Final = ("\ud800", "\udbff")
 _REPLACEMENT: Final = "\ufffd"
+# Whatever walks through a value later (repr, pydantic, checkpoints) does so by recursion, on a stack of its own height.
+_DEEPEST: Final = 200
+_TOO_DEEP: Final = f"it is nested more than {_DEEPEST} levels deep"
 
 
 def parse_json(text: str) -> Any:
@@ -30,13 +33,33 @@ def parse_json(text: str) -> Any:
         {'logprob': -inf}
     """
     try:
-        return orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        refusal = error
+        value = _parse_leniently(text, error)
+    if _is_too_deep(text, value):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def _parse_leniently(text: str, refusal: ValueError) -> Any:
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         raise refusal from None
+
+
+def _is_too_deep(text: str, value: Any) -> bool:
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return False
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return any(isinstance(one, dict | list) for one in level)
 
 
 def parse_sendable(text: str) -> Any:
@@ -52,6 +75,8 @@ def parse_sendable(text: str) -> Any:
         RecursionError: it is nested too deep.
     """
     value = json.loads(text, strict=False, parse_constant=_refuse_constant)
+    if _is_too_deep(text, value):
+        raise RecursionError(_TOO_DEEP)
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     return value
 

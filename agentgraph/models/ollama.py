@@ -5,7 +5,7 @@ The model is a thin shell: `ollama_request` makes the body, `ollama_codec` reads
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.model_profile import ModelProfile
@@ -14,9 +14,13 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import AliasChoices, Field, model_validator
 
 from agentgraph.models import openai_structured as structured
-from agentgraph.models.ollama_call import Call, advising
+from agentgraph.models.ollama_call import PATH, Call, advising
 from agentgraph.models.ollama_codec import PROVIDER, Asked
 from agentgraph.models.ollama_request import host_url, is_cloud, layered, request_body, window_of
+from agentgraph.models.open_profiles import ollama_profile
+from agentgraph.models.openai_blocks import V1
+from agentgraph.models.openai_tools import function_tool
+from agentgraph.models.tagged_thoughts import TaggedThoughts
 from agentgraph.models.transport import Timeouts
 from agentgraph.models.wire_model import WireChatModel
 
@@ -58,8 +62,8 @@ class ChatOllama(WireChatModel):
         model: the model's name at the server, e.g. "qwen3:8b".
         base_url: the server. Default: `OLLAMA_HOST`, else "http://127.0.0.1:11434". Also a host with or without port.
         api_key: default: `OLLAMA_API_KEY`. Only Ollama's own service needs one.
-        timeout: seconds without a sign of life, or a `Timeouts`. Default: ten minutes, for a server is silent while it
-            loads the model, reads the prompt, and writes a tool call.
+        timeout: seconds without a sign of life, or `agentgraph.models.call.Timeouts`. Default: ten minutes,
+            for a server is silent while it loads the model, reads the prompt, and writes a tool call.
         max_retries: further attempts of a call that failed for a reason that waiting mends, before its first event.
         max_concurrency: calls that run at once.
         http_client: an httpx or httpx2 client to use in place of ours; `http_async_client` likewise.
@@ -78,6 +82,9 @@ class ChatOllama(WireChatModel):
         truncate: whether the server may leave out messages of a prompt that is too long.
         shift: whether it may forget the beginning while it writes an answer that is too long, in place of ending it.
         logprobs: give log probabilities, of `top_logprobs` alternatives each.
+        thoughts_in_text: for a server that leaves the model's thoughts in the text: "tags" where the answer holds them
+            between `<think>` and `</think>`, "opened" where the prompt's template opens the tag, so that only its end
+            comes. They are then the answer's reasoning. With "opened" a stream without `</think>` is all thought.
         extra_body: further parameters, sent as they are; they win over all others.
         profile: what the model can do. Default: its window, where `num_ctx` is set.
 
@@ -91,6 +98,10 @@ class ChatOllama(WireChatModel):
         >>> model.profile["max_input_tokens"]
         16384
     """
+
+    if TYPE_CHECKING:
+        # Checkers would ask for what the fields hold (keys that are SecretStr already), and refuse other names of them.
+        def __init__(self, **settings: Any) -> None: ...
 
     default_base_url: ClassVar[str] = "http://127.0.0.1:11434"
     base_url_variables: ClassVar[tuple[str, ...]] = ("OLLAMA_HOST",)
@@ -145,6 +156,7 @@ class ChatOllama(WireChatModel):
     mirostat_tau: float | None = None
     options: dict[str, Any] | None = None
     think: bool | str | None = Field(default=None, validation_alias=AliasChoices("think", "reasoning"))
+    thoughts_in_text: TaggedThoughts | None = None
     format: str | dict[str, Any] | None = None
     keep_alive: int | float | str | None = None
     truncate: bool | None = False
@@ -163,12 +175,7 @@ class ChatOllama(WireChatModel):
         return "ollama-chat"
 
     def _resolve_model_profile(self) -> ModelProfile | None:
-        # A schema and tools exclude each other here, so agents have structured answers by a tool.
-        profile = ModelProfile(structured_output=False, tool_choice=False)
-        window = window_of(layered(self._settings()))
-        if window is not None:
-            profile["max_input_tokens"] = window
-        return profile
+        return ollama_profile(self.model, window_of(layered(self._settings())))
 
     def _needs_key(self, server: str) -> bool:
         return bool(self.key_variables) and is_cloud(server)
@@ -179,6 +186,9 @@ class ChatOllama(WireChatModel):
     def _limits(self) -> float | Timeouts | None:
         own_client = self.http_client is not None or self.http_async_client is not None
         return _PATIENT if self.timeout is None and not own_client else self.timeout
+
+    def _described(self, tool: Any, *, strict: bool | None) -> dict[str, Any]:
+        return function_tool(tool, strict=strict)
 
     def _call(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any], *, stream: bool
@@ -192,8 +202,14 @@ class ChatOllama(WireChatModel):
         settings = layered(self._settings(), given)
         extra = {**self.extra_body, **(kwargs.get("extra_body") or {})}
         body = request_body(messages, settings, stream=stream, extra=extra)
-        asked = Asked(link.origin, str(body["model"]), window_of(body), truncate=body.get("truncate") is True)
-        return Call(link, body, asked)
+        asked = Asked(
+            link.asked_at(PATH),
+            str(body["model"]),
+            window_of(body),
+            truncate=body.get("truncate") is True,
+            standard=stream and self.output_version == V1,
+        )
+        return Call(link, body, asked, self.thoughts_in_text)
 
     # The same calls, whose failures say what to do
 

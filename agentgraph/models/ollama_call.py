@@ -1,12 +1,12 @@
 """One call of Ollama's chat: its request, its answer, and what there is to be done about its failures."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from agentgraph.errors import (
@@ -17,7 +17,9 @@ from agentgraph.errors import (
     ModelNotFoundError,
     ModelTimeoutError,
 )
+from agentgraph.models import wire
 from agentgraph.models.ollama_codec import Asked, StreamReader, read_events
+from agentgraph.models.tagged_thoughts import TaggedThoughts, ThoughtStreamReader, with_thoughts
 from agentgraph.models.transport import EVENTS_KEY, Reply
 from agentgraph.models.wire import Link
 
@@ -34,6 +36,7 @@ class Call:
     link: Link
     body: dict[str, Any]
     asked: Asked
+    thoughts: TaggedThoughts | None = None
 
     @property
     def path(self) -> str:
@@ -49,12 +52,13 @@ class Call:
         asked = replace(self.asked, request_id=reply.request_id)
         body: Any = reply.json
         events = body.get(EVENTS_KEY) if isinstance(body, dict) else None
-        message = read_events([orjson.dumps(body).decode()] if events is None else events, asked)
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        message = read_events([json.dumps(body)] if events is None else events, asked)
+        return with_thoughts(ChatResult(generations=[ChatGeneration(message=message)]), self.thoughts)
 
-    def reader(self) -> StreamReader:
+    def reader(self) -> wire.StreamReader:
         """Give a reader of the streamed answer."""
-        return StreamReader(self.asked)
+        reader = StreamReader(self.asked)
+        return reader if self.thoughts is None else ThoughtStreamReader(reader, self.thoughts)
 
 
 def _advice(error: ModelError, model: str) -> str:

@@ -14,10 +14,12 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import UsageMetadata, add_ai_message_chunks
+from langchain_core.messages.tool import ToolCallChunk
 
 from agentgraph.errors import ContextOverflowError, InvalidResponseError, ModelError, ServerError, TruncatedStreamError
 from agentgraph.models.failures import Origin, failure_in
 from agentgraph.models.json_text import SplitText, parse_json, whole_text, without_halves
+from agentgraph.models.openai_blocks import piece_chunks
 from agentgraph.models.openai_tool_calls import ToolCallAssembly, given
 from agentgraph.models.sse import ServerSentEvent
 
@@ -45,6 +47,7 @@ class Asked:
         window: the window that was set (`num_ctx`), in tokens; None if the server's default decides.
         truncate: whether the server was allowed to leave out parts of a prompt that is longer than the window.
         request_id: the id of the request, if a gateway gave one.
+        standard: whether the chunks of a stream are to hold standard blocks.
     """
 
     origin: Origin
@@ -52,6 +55,7 @@ class Asked:
     window: int | None = None
     truncate: bool = False
     request_id: str | None = None
+    standard: bool = False
 
 
 def _count(body: Mapping[str, Any], key: str) -> int | None:
@@ -140,10 +144,11 @@ class StreamReader:
             chunk for raw in _raw_calls(message) if (chunk := self._assembly.feed(self._numbered(raw))) is not None
         ]
         self._logprobs += without_halves(logprobs) if isinstance(logprobs, list) else []
-        if not (text or thought or calls):
-            return []
+        return self._out(*self._pieces(text, thought, calls))
+
+    def _pieces(self, text: str, thought: str, calls: Sequence[ToolCallChunk]) -> list[AIMessageChunk]:
         extras = {"reasoning_content": thought} if thought else {}
-        return self._out(AIMessageChunk(content=text, additional_kwargs=extras, tool_call_chunks=calls))
+        return piece_chunks(text, extras, calls, standard=self._asked.standard)
 
     def _numbered(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """Give a call an index and an id of its own: each comes whole, so none ever goes on an earlier one."""
@@ -163,16 +168,14 @@ class StreamReader:
             raise self._no_answer()
         self._finished = True
         metadata = {**self._metadata(body), "finish_reason": whole_text(reason), **self._window_left(body)}
-        tails = self._assembly.close(cut=reason == "length")
-        rest = self._thought.rest()
+        rests = self._pieces(self._text.rest(), self._thought.rest(), self._assembly.close(cut=reason == "length"))
         last = AIMessageChunk(
-            content=self._text.rest(),
-            additional_kwargs={"reasoning_content": rest} if rest else {},
+            content=[] if self._asked.standard else "",
             usage_metadata=read_usage(body),
             response_metadata=metadata,
             chunk_position="last",
         )
-        return self._out(*self._spoiling(tails), last)
+        return self._out(*rests, last)
 
     def _metadata(self, body: Mapping[str, Any]) -> dict[str, Any]:
         known = {"request_id": self._asked.request_id, "created_at": given(body.get("created_at"))}
@@ -200,10 +203,6 @@ class StreamReader:
             "server left out a part of it, and the answer is to what was left. Shorten the conversation.",
             **self._whence(),
         )
-
-    @staticmethod
-    def _spoiling(tails: Sequence[Any]) -> list[AIMessageChunk]:
-        return [AIMessageChunk(content="", tool_call_chunks=list(tails))] if tails else []
 
     def finish(self) -> list[AIMessageChunk]:
         """Say that no event follows; there is nothing to add, for the last event ends the answer.
@@ -242,7 +241,7 @@ class StreamReader:
         """Add up what came so far, open calls spoiled, so that nobody can run half a turn. None if nothing came."""
         if not self._chunks:
             return None
-        return add_ai_message_chunks(*self._chunks, *self._spoiling(self._assembly.close(cut=True)))
+        return add_ai_message_chunks(*self._chunks, *self._pieces("", "", self._assembly.close(cut=True)))
 
     def _whence(self) -> dict[str, Any]:
         """Give what errors say of the server and the request."""
@@ -258,8 +257,9 @@ class StreamReader:
         )
 
     def _invalid(self, what: str) -> InvalidResponseError:
+        origin = self._asked.origin
         return InvalidResponseError(
-            f"{self._asked.origin.provider}: {what} Check base_url: it must be the root of an Ollama server, without "
+            f"{origin.provider}: {origin.url}: {what} Check base_url: it must be the root of an Ollama server, without "
             "/v1, and whether a proxy in between changes the answer.",
             **self._whence(),
         )

@@ -24,6 +24,7 @@ from langchain_core.messages import (
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.models.json_text import parse_sendable
+from agentgraph.models.openai_tools import nested_choice
 
 __all__ = ["host_url", "is_cloud", "layered", "offered_tools", "request_body", "request_messages", "window_of"]
 
@@ -325,6 +326,7 @@ def offered_tools(tools: Iterable[Mapping[str, Any]], choice: Any) -> list[Mappi
         choice: "none" shows none, a named tool only that one; everything else shows all.
     """
     offered = list(tools)
+    choice = nested_choice(choice)
     if choice == "none":
         return []
     function = choice.get("function") if isinstance(choice, Mapping) else None

@@ -4,7 +4,7 @@ The model is a thin shell: `openai_request` makes the body, `openai_codec` reads
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from langchain_core.language_models.model_profile import ModelProfile
@@ -12,10 +12,15 @@ from langchain_core.messages import BaseMessage
 from pydantic import AliasChoices, Field, SecretStr
 
 from agentgraph.models import openai_structured as structured
+from agentgraph.models.open_profiles import served_profile
+from agentgraph.models.openai_blocks import V1
 from agentgraph.models.openai_call import PATH, Call
 from agentgraph.models.openai_codec import Asked
 from agentgraph.models.openai_profiles import openai_profile
 from agentgraph.models.openai_request import dialect_of, is_openai, renamed, request_body, tool_names
+from agentgraph.models.openai_tools import function_tool
+from agentgraph.models.presets import preset_of
+from agentgraph.models.tagged_thoughts import TaggedThoughts
 from agentgraph.models.wire_model import WireChatModel
 from agentgraph.models.wire_settings import from_environment
 
@@ -43,7 +48,7 @@ class ChatOpenAI(WireChatModel):
         base_url: the server, with or without "/v1"; one that ends in "/chat/completions" is taken as it is. Default:
             `OPENAI_BASE_URL`, else OpenAI's own service.
         api_key: default: `OPENAI_API_KEY`. Without one no Authorization header is sent.
-        timeout: seconds without a sign of life, or a `Timeouts`.
+        timeout: seconds without a sign of life, or `agentgraph.models.call.Timeouts`.
         max_retries: further attempts of a call that failed for a reason that waiting mends, before its first event.
         max_concurrency: calls that run at once.
         http_client: an httpx or httpx2 client to use in place of ours; `http_async_client` likewise.
@@ -54,6 +59,9 @@ class ChatOpenAI(WireChatModel):
             `verbosity`, `service_tier`, `parallel_tool_calls`, `store`, `user`. What is None is not sent.
         max_tokens: the limit of an answer's tokens.
         extra_body: further parameters, sent as they are; they win over all others.
+        thoughts_in_text: for a server that leaves the model's thoughts in the text: "tags" where the answer holds them
+            between `<think>` and `</think>`, "opened" where the prompt's template opens the tag, so that only its end
+            comes. They are then the answer's reasoning. With "opened" a stream without `</think>` is all thought.
         stream_usage: ask for the count of tokens at the end of a stream.
         profile: what the model can do, where that is not known by its name.
 
@@ -65,6 +73,10 @@ class ChatOpenAI(WireChatModel):
     Example:
         >>> ChatOpenAI(model="qwen3", base_url="http://localhost:8000", temperature=0).invoke("Hello").text
     """
+
+    if TYPE_CHECKING:
+        # Checkers would ask for what the fields hold (keys that are SecretStr already), and refuse other names of them.
+        def __init__(self, **settings: Any) -> None: ...
 
     default_base_url: ClassVar[str] = "https://api.openai.com/v1"
     setting_names: ClassVar[tuple[str, ...]] = (
@@ -107,6 +119,7 @@ class ChatOpenAI(WireChatModel):
     store: bool | None = None
     user: str | None = None
     stream_usage: bool = True
+    thoughts_in_text: TaggedThoughts | None = None
 
     @property
     def _llm_type(self) -> str:
@@ -114,17 +127,24 @@ class ChatOpenAI(WireChatModel):
 
     def _resolve_model_profile(self) -> ModelProfile | None:
         server = self.base_url or from_environment(_BASE_URL_VARIABLES) or self.default_base_url
-        return openai_profile(self.model) if is_openai(server) else None
+        if is_openai(server) or self.provider == "azure_openai":
+            return openai_profile(self.model)
+        return served_profile(self.provider, server, self.model)
 
     def _base_url_variables(self) -> tuple[str, ...]:
         # The variables name OpenAI's server, or one in its place; another provider's model has its own.
         return _BASE_URL_VARIABLES if self.provider == "openai" else ()
 
     def _needs_key(self, server: str) -> bool:
-        return bool(self.key_variables) and (is_openai(server) or self.provider != "openai")
+        preset = preset_of(self.provider, "")
+        needed = self.provider != "openai" if preset is None else preset.key_needed
+        return bool(self.key_variables) and (needed or is_openai(server))
 
     def _version_prefix(self, server: str) -> str | None:
         return None if urlsplit(server).path.rstrip("/").endswith(f"/{PATH}") else "v1"
+
+    def _described(self, tool: Any, *, strict: bool | None) -> dict[str, Any]:
+        return function_tool(tool, strict=strict)
 
     def _call(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any], *, stream: bool
@@ -143,4 +163,7 @@ class ChatOpenAI(WireChatModel):
         dialect = dialect_of(self.provider, link.made_of[0], settings["model"])
         extra = {**self.extra_body, **(kwargs.get("extra_body") or {})}
         body = renamed(request_body(messages, settings, dialect, extra=extra), link.refused)
-        return Call(link, body, Asked(link.origin, settings["model"], tool_names(settings.get("tools") or ())))
+        names = tool_names(settings.get("tools") or ())
+        standard = stream and self.output_version == V1
+        asked = Asked(link.asked_at(PATH), settings["model"], names, standard=standard)
+        return Call(link, body, asked, thoughts=self.thoughts_in_text)

@@ -6,8 +6,10 @@ from typing import Any
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from agentgraph.errors import BadRequestError
+from agentgraph.models import wire
 from agentgraph.models.openai_codec import Asked, StreamReader, read_answer, read_events
 from agentgraph.models.openai_request import without_refused
+from agentgraph.models.tagged_thoughts import TaggedThoughts, ThoughtStreamReader, with_thoughts
 from agentgraph.models.transport import EVENTS_KEY, Reply
 from agentgraph.models.wire import Link
 
@@ -24,6 +26,7 @@ class Call:
     body: dict[str, Any]
     asked: Asked
     mended: list[str] = field(default_factory=list)
+    thoughts: TaggedThoughts | None = None
 
     def mend(self, error: BadRequestError) -> None:
         """Leave out the parameter that the server refuses by name, now and later; raise `error` if that is not it."""
@@ -42,13 +45,14 @@ class Call:
         body: Any = reply.json
         events = body.get(EVENTS_KEY) if isinstance(body, dict) else None
         message = read_answer(body, asked) if events is None else read_events(events, asked)
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        return with_thoughts(ChatResult(generations=[ChatGeneration(message=message)]), self.thoughts)
 
     @property
     def path(self) -> str:
         """Of Chat Completions."""
         return PATH
 
-    def reader(self) -> StreamReader:
+    def reader(self) -> wire.StreamReader:
         """Give a reader of the streamed answer."""
-        return StreamReader(self.asked)
+        reader = StreamReader(self.asked)
+        return reader if self.thoughts is None else ThoughtStreamReader(reader, self.thoughts)

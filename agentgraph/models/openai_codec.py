@@ -14,22 +14,25 @@ Format: https://platform.openai.com/docs/api-reference/chat
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import (
-    InputTokenDetails,
-    OutputTokenDetails,
-    UsageMetadata,
     add_ai_message_chunks,
 )
+from langchain_core.messages.tool import ToolCallChunk
 
 from agentgraph.errors import ContentFilterError, InvalidResponseError, ModelError, TruncatedStreamError
+from agentgraph.models.chunks import words_chunk
+from agentgraph.models.endings import is_filtered
 from agentgraph.models.failures import Origin, failure_in
-from agentgraph.models.json_text import SplitText, parse_json, whole_text, without_halves
+from agentgraph.models.json_text import SplitText, parse_json, whole_text
+from agentgraph.models.openai_blocks import piece_chunks
+from agentgraph.models.openai_parts import Attachments, extras_of, read_usage, texts_of
 from agentgraph.models.openai_tool_calls import ToolCallAssembly, ToolCallDraft, as_text, given, sort_calls
+from agentgraph.models.openai_words import RepeatedForm, only_words
 from agentgraph.models.sse import ServerSentEvent
 
 if TYPE_CHECKING:
@@ -40,103 +43,8 @@ __all__ = ["Asked", "StreamReader", "read_answer", "read_events", "read_usage"]
 _EXCERPT = 200
 # Cleaning a text for an error looks at each character; of a huge one the beginning is enough.
 _LONGEST_LOOKED_AT = 4096
-
-# Text, usage, metadata
-
-
-def _texts(content: Any, kinds: Collection[str]) -> str:
-    """Read the text of a content that is a string, null, or a list of parts of which some kinds count."""
-    if isinstance(content, str):
-        return content if "text" in kinds else ""
-    found: list[str] = []
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, str):
-            found.append(_texts(part, kinds))
-        elif isinstance(part, dict) and part.get("type") in kinds:
-            inner = next((part[key] for key in ("text", "thinking", "reasoning") if key in part), "")
-            found.append(_texts(inner, ("text",)))
-    return "".join(found)
-
-
-def _reasoning(message: Mapping[str, Any]) -> str:
-    """Read the reasoning, for which servers have several names; they often send one text under two of them."""
-    for key in ("reasoning_content", "reasoning"):
-        if isinstance(message.get(key), str) and message[key]:
-            return str(message[key])
-    details = message.get("reasoning_details")
-    found = _texts(details, ("reasoning.text",)) if isinstance(details, list) else ""
-    return found or _texts(message.get("content"), ("thinking", "reasoning"))
-
-
-def _extras(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the words that are not the text: reasoning and refusal."""
-    extras: dict[str, Any] = {}
-    if reasoning := _reasoning(message):
-        extras["reasoning_content"] = reasoning
-    if isinstance(message.get("refusal"), str) and message["refusal"]:
-        extras["refusal"] = message["refusal"]
-    return extras
-
-
-@dataclass(slots=True)
-class _Attachments:
-    """Citations, sound and log probabilities: collected to the end, for langchain-core cannot add up their pieces."""
-
-    annotations: list[Any] = field(default_factory=list)
-    audio: dict[str, Any] = field(default_factory=dict)
-    logprobs: dict[str, list[Any]] = field(default_factory=dict)
-
-    def take(self, message: Mapping[str, Any], choice: Mapping[str, Any]) -> None:
-        """Take what a message, or a piece of one, brings along."""
-        found = (message.get("annotations"), message.get("audio"), choice.get("logprobs"))
-        annotations, audio, logprobs = map(without_halves, found)
-        self.annotations += annotations if isinstance(annotations, list) else []
-        for key, value in audio.items() if isinstance(audio, dict) else ():
-            pieces = key in {"data", "transcript"} and isinstance(value, str)
-            self.audio[key] = f"{self.audio.get(key, '')}{value}" if pieces else value
-        for key, value in logprobs.items() if isinstance(logprobs, dict) else ():
-            self.logprobs.setdefault(key, []).extend(value if isinstance(value, list) else [])
-
-    def extras(self) -> dict[str, Any]:
-        """Give what belongs into `additional_kwargs`."""
-        return {key: value for key, value in (("annotations", self.annotations), ("audio", self.audio)) if value}
-
-    def metadata(self) -> dict[str, Any]:
-        """Give what belongs into `response_metadata`."""
-        return {"logprobs": self.logprobs} if self.logprobs else {}
-
-
-def _count(usage: Mapping[str, Any], *path: str) -> int | None:
-    value: Any = usage
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def read_usage(usage: Any) -> UsageMetadata | None:
-    """Read a `usage` object; None if there is none."""
-    if not isinstance(usage, dict):
-        return None
-    prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    if prompt is None and completion is None:
-        return None
-    read = UsageMetadata(input_tokens=prompt or 0, output_tokens=completion or 0, total_tokens=0)
-    read["total_tokens"] = _count(usage, "total_tokens") or read["input_tokens"] + read["output_tokens"]
-    cached = _count(usage, "prompt_tokens_details", "cached_tokens")
-    taken: dict[str, int | None] = {
-        "audio": _count(usage, "prompt_tokens_details", "audio_tokens"),
-        "cache_read": cached if cached is not None else _count(usage, "prompt_cache_hit_tokens"),
-    }
-    made: dict[str, int | None] = {
-        "audio": _count(usage, "completion_tokens_details", "audio_tokens"),
-        "reasoning": _count(usage, "completion_tokens_details", "reasoning_tokens"),
-    }
-    if known := {key: value for key, value in taken.items() if value is not None}:
-        read["input_token_details"] = InputTokenDetails(**known)  # type: ignore[typeddict-item]  # keys from the literal above
-    if known := {key: value for key, value in made.items() if value is not None}:
-        read["output_token_details"] = OutputTokenDetails(**known)  # type: ignore[typeddict-item]  # keys from the literal above
-    return read
-
+# What of an answer's top level is kept for the message's metadata.
+_TOP = ("id", "model", "service_tier", "system_fingerprint")
 
 # Whole answers
 
@@ -150,12 +58,14 @@ class Asked:
         model: the model that was asked for; servers that do not name theirs are taken to have used it.
         names: names of tools as they were sent -> as they are called here, for those that had to be changed.
         request_id: the provider's id of the request, if it gave one.
+        standard: whether the chunks of a stream are to hold standard blocks.
     """
 
     origin: Origin
     model: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     request_id: str | None = None
+    standard: bool = False
 
     def metadata(self, body: Mapping[str, Any], finish_reason: str, *, reasoned: bool) -> dict[str, Any]:
         """Make a message's response_metadata from an answer's top level."""
@@ -197,12 +107,13 @@ def _refuse_failures(body: Mapping[str, Any], asked: Asked) -> None:
 
 
 def _refuse_filtered(finish_reason: str, asked: Asked) -> None:
-    if finish_reason == "content_filter":
+    if is_filtered(finish_reason):
         raise ContentFilterError(
-            f"{asked.origin.provider}: the provider's content filter cut the answer (finish_reason 'content_filter'). "
+            f"{asked.origin.provider}: the provider's content filter cut the answer (finish_reason "
+            f"{asked.origin.excerpt(finish_reason, 100)!r}). "
             "Rephrase the request, or change the filter's settings at the provider.",
             provider=asked.origin.provider,
-            code=finish_reason,
+            code=asked.origin.excerpt(finish_reason, 100),
             request_id=asked.request_id,
         )
 
@@ -234,11 +145,13 @@ def _whole_calls(message: Mapping[str, Any]) -> list[ToolCallDraft]:
 
 def _no_answer(body: Any, asked: Asked) -> InvalidResponseError:
     return InvalidResponseError(
-        f"{asked.origin.provider}: the answer has no choices[0].message, so it is not a chat completion: "
-        f"{asked.origin.excerpt(repr(body)[:_LONGEST_LOOKED_AT], _EXCERPT)}. "
+        f"{asked.origin.provider}: {asked.origin.url}: the answer has no choices[0].message, so it is not a chat "
+        "completion: "
+        f"{asked.origin.excerpt((body if isinstance(body, str) else repr(body))[:_LONGEST_LOOKED_AT], _EXCERPT)}. "
         "Check base_url: it must be the root of an OpenAI-compatible API.",
         provider=asked.origin.provider,
         request_id=asked.request_id,
+        url=asked.origin.url,
     )
 
 
@@ -266,14 +179,14 @@ def read_answer(body: Any, asked: Asked) -> AIMessage:
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
         raise _no_answer(body, asked)
-    calls, extras = _whole_calls(message), _extras(message)
+    calls, extras = _whole_calls(message), extras_of(message)
     finish_reason = given(choice.get("finish_reason")) or ("tool_calls" if calls else "stop")
     _refuse_filtered(finish_reason, asked)
     metadata = asked.metadata(body, finish_reason, reasoned="reasoning_content" in extras)
-    attached = _Attachments()
+    attached = Attachments()
     attached.take(message, choice)
     return AIMessage(
-        content=_texts(message.get("content"), ("text", "output_text")),
+        content=texts_of(message.get("content"), ("text", "output_text")),
         additional_kwargs=extras | attached.extras(),
         response_metadata=metadata | attached.metadata(),
         usage_metadata=read_usage(body.get("usage")),
@@ -300,8 +213,9 @@ class StreamReader:
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
         self._assembly = ToolCallAssembly()
-        self._attached = _Attachments()
+        self._attached = Attachments()
         self._text = SplitText()
+        self._form = RepeatedForm()
         self._words: defaultdict[str, SplitText] = defaultdict(SplitText)
         self._chunks: list[AIMessageChunk] = []
         self._top: dict[str, Any] = {}
@@ -309,6 +223,8 @@ class StreamReader:
         self._finish_reason: str | None = None
         self._reasoned = False
         self._finished = False
+        # An event, as long as none was of this API.
+        self._foreign: str | None = ""
 
     def opened(self, reply: "Opened") -> None:
         """Take what the answer's headers said."""
@@ -327,6 +243,10 @@ class StreamReader:
             InvalidResponseError: the event is not JSON.
             TruncatedStreamError: `[DONE]` came, but no end of the answer before it.
         """
+        words = self._form.words_of(event.data) if event.event == "message" else None
+        if words is not None:
+            return self._say(words)
+        self._form.forget()
         if event.data.strip() == "[DONE]":
             if self._finish_reason == "":
                 self._finish_reason = "tool_calls" if self._assembly.calls else "stop"
@@ -334,10 +254,29 @@ class StreamReader:
         body = self._parse(event)
         if body is None:
             return []
-        _refuse_failures(body, self._asked)
-        self._top.update({key: value for key, value in body.items() if value and key not in {"choices", "usage"}})
+        words = only_words(body) if event.event == "message" else None
+        if words is None:
+            _refuse_failures(body, self._asked)
+        else:
+            self._form.learn(event.data, words)
+        self._recognise(event, body, said=words is not None)
+        self._read_top(body)
+        return self._read(event, body) if words is None else self._say(words)
+
+    def _recognise(self, event: ServerSentEvent, body: Mapping[str, Any], *, said: bool) -> None:
+        if said or isinstance(body.get("choices"), list) or str(body.get("object")).startswith("chat.completion"):
+            self._foreign = None
+        elif self._foreign is not None:
+            self._foreign = self._foreign or event.data
+
+    def _read_top(self, body: Mapping[str, Any]) -> None:
+        for key in _TOP:
+            if value := body.get(key):
+                self._top[key] = value
         # Some servers repeat the sum so far in every chunk: the last one counts, nothing is added up.
         self._usage = body.get("usage") or self._usage
+
+    def _read(self, event: ServerSentEvent, body: Mapping[str, Any]) -> list[AIMessageChunk]:
         choice = _first_choice(body)
         if choice is None:
             return []
@@ -370,17 +309,28 @@ class StreamReader:
             self._finish_reason = reason
         delta = choice.get(key)
         delta = delta if isinstance(delta, dict) else {}
-        said = {key: self._words[key].feed(words) for key, words in _extras(delta).items()}
+        said = {key: self._words[key].feed(words) for key, words in extras_of(delta).items()}
         extras = {key: words for key, words in said.items() if words}
         self._reasoned = self._reasoned or "reasoning_content" in extras
         calls = [chunk for raw in _raw_calls(delta) if (chunk := self._assembly.feed(raw)) is not None]
         for chunk in calls:
             chunk["name"] = self._asked.names.get(chunk["name"] or "", chunk["name"])
-        text = self._text.feed(_texts(delta.get("content"), ("text", "output_text")))
+        text = self._text.feed(texts_of(delta.get("content"), ("text", "output_text")))
         self._attached.take(delta, choice)
-        if not (text or extras or calls):
+        return self._out(*self._pieces(text, extras, calls))
+
+    def _say(self, words: str) -> list[AIMessageChunk]:
+        text = self._text.feed(words)
+        if not text:
             return []
-        return self._out(AIMessageChunk(content=text, additional_kwargs=extras, tool_call_chunks=calls))
+        if self._asked.standard:
+            return self._out(*self._pieces(text, {}, ()))
+        chunk = words_chunk(text, additional_kwargs={})
+        self._chunks.append(chunk)
+        return [chunk]
+
+    def _pieces(self, text: str, extras: Mapping[str, Any], calls: Sequence[ToolCallChunk]) -> list[AIMessageChunk]:
+        return piece_chunks(text, extras, calls, standard=self._asked.standard)
 
     def _out(self, *chunks: AIMessageChunk) -> list[AIMessageChunk]:
         self._chunks.extend(chunks)
@@ -391,10 +341,13 @@ class StreamReader:
 
         Raises:
             TruncatedStreamError: no end of the answer came; `partial` is what did come.
+            InvalidResponseError: nothing that came is of this API.
             ContentFilterError: the provider's filter cut the answer.
         """
         if self._finished:
             return []
+        if self._foreign:
+            raise _no_answer(self._foreign, self._asked)
         if not self._finish_reason:
             raise TruncatedStreamError(
                 f"{self._asked.origin.provider}: the stream ended without a finish_reason, so it is not complete. "
@@ -406,18 +359,18 @@ class StreamReader:
         _refuse_filtered(self._finish_reason, self._asked)
         metadata = self._asked.metadata(self._top, self._finish_reason, reasoned=self._reasoned)
         rests = {key: rest for key, words in self._words.items() if (rest := words.rest())}
+        pieces = self._pieces(self._text.rest(), rests, ())
         last = AIMessageChunk(
-            content=self._text.rest(),
-            additional_kwargs=rests | self._attached.extras(),
+            content=[] if self._asked.standard else "",
+            additional_kwargs=self._attached.extras(),
             usage_metadata=read_usage(self._usage),
             response_metadata=metadata | self._attached.metadata(),
             chunk_position="last",
         )
-        return self._out(*self._closing_chunks(cut=_is_cut(self._finish_reason)), last)
+        return self._out(*pieces, *self._closing_chunks(cut=_is_cut(self._finish_reason)), last)
 
     def _closing_chunks(self, *, cut: bool) -> list[AIMessageChunk]:
-        tails = self._assembly.close(cut=cut)
-        return [AIMessageChunk(content="", tool_call_chunks=tails)] if tails else []
+        return self._pieces("", {}, self._assembly.close(cut=cut))
 
     def partial(self) -> AIMessageChunk | None:
         """Add up what came so far, open calls spoiled, so that nobody can run half a call. None if nothing came."""

@@ -1,46 +1,51 @@
 """What OpenAI's own models can do, as far as agents ask: windows, tools, structured answers, images.
 
-Figures from https://platform.openai.com/docs/models. A model that is not listed has no profile, and its user gives one.
+A model that is not listed has no profile, and its user gives one.
 """
 
-import re
+from functools import partial
+from typing import Final
 
 from langchain_core.language_models.model_profile import ModelProfile
 
-__all__ = ["openai_profile"]
+from agentgraph.models.profiles import IMAGES, TEXT_ONLY, ProfileRow, find_row, profile_of
 
-# (name, window, answer, reasoning): the first row whose pattern fits decides, so the more special ones stand first.
-_ROWS: tuple[tuple[str, int, int, bool], ...] = (
-    (r"gpt-5[.\d]*-chat", 128_000, 16_384, False),
-    (r"gpt-5", 400_000, 128_000, True),
-    (r"gpt-4\.1", 1_047_576, 32_768, False),
-    (r"gpt-4o", 128_000, 16_384, False),
-    (r"gpt-4-turbo", 128_000, 4_096, False),
-    (r"gpt-3\.5-turbo", 16_385, 4_096, False),
-    (r"o1|o3|o4", 200_000, 100_000, True),
+__all__ = ["OPENAI_ROWS", "openai_profile"]
+
+_row = partial(
+    ProfileRow,
+    source="https://platform.openai.com/docs/models",
+    as_of="2026-11-30",
+    shared_window=True,
+    structured=True,
+    inputs=IMAGES,
 )
-_TEXT_ONLY = re.compile(r"gpt-3\.5|o1-mini|o3-mini")
-_NO_SCHEMA = re.compile(r"gpt-3\.5|gpt-4-turbo|o1-mini|gpt-4o-2024-05-13")
+
+OPENAI_ROWS: Final[tuple[ProfileRow, ...]] = (
+    _row(r"gpt-5[.\d]*-chat", 128_000, answer=16_384),
+    _row(r"gpt-5", 400_000, answer=128_000, reasoning=True, sampling=False),
+    _row(r"gpt-4\.1", 1_047_576, answer=32_768),
+    _row(r"gpt-4o-2024-05-13", 128_000, answer=4_096, structured=False),
+    _row(r"gpt-4o", 128_000, answer=16_384),
+    _row(r"gpt-4-turbo", 128_000, answer=4_096, structured=False),
+    _row(r"gpt-3\.5-turbo", 16_385, answer=4_096, structured=False, inputs=TEXT_ONLY),
+    _row(
+        r"o1-mini",
+        128_000,
+        answer=65_536,
+        reasoning=True,
+        sampling=False,
+        tools=False,
+        structured=False,
+        inputs=TEXT_ONLY,
+    ),
+    _row(r"o3-mini", 200_000, answer=100_000, reasoning=True, sampling=False, inputs=TEXT_ONLY),
+    _row(r"o1|o3|o4", 200_000, answer=100_000, reasoning=True, sampling=False),
+)
+"""OpenAI's models; the first row that fits decides."""
 
 
 def openai_profile(model: str) -> ModelProfile | None:
     """Give the profile of one of OpenAI's models by its name (also fine-tuned or dated), None if it is unknown."""
-    name = model.lower().removeprefix("ft:")
-    row = next((row for row in _ROWS if re.match(row[0], name)), None)
-    if row is None:
-        return None
-    _, window, answer, reasoning = row
-    return ModelProfile(
-        # An answer's tokens come out of the window, so the prompt cannot have all of it.
-        max_input_tokens=window - answer if window > 2 * answer else window,
-        max_output_tokens=answer,
-        text_inputs=True,
-        text_outputs=True,
-        image_inputs=not _TEXT_ONLY.search(name),
-        image_url_inputs=not _TEXT_ONLY.search(name),
-        reasoning_output=reasoning,
-        temperature=not reasoning,
-        tool_calling=not name.startswith("o1-mini"),
-        tool_choice=not name.startswith("o1-mini"),
-        structured_output=not _NO_SCHEMA.search(name),
-    )
+    row = find_row(OPENAI_ROWS, model.lower().removeprefix("ft:"))
+    return None if row is None else profile_of(row)

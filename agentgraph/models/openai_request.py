@@ -1,8 +1,8 @@
 """Requests of OpenAI-compatible Chat Completions, made from messages, tools and settings. Pure: no I/O.
 
 Servers that speak "the OpenAI API" agree on less than its specification. What they disagree on is in a `Dialect`,
-chosen by provider, host and model (`dialect_of`), never by trial; the one exception, an optional parameter that a
-server refuses by name, is dropped by `without_refused`.
+chosen by provider, host and model (`dialect_of`, from the rows of `presets`), never by trial; the one exception, an
+optional parameter that a server refuses by name, is dropped by `without_refused`.
 
 Format: https://platform.openai.com/docs/api-reference/chat/create
 """
@@ -28,7 +28,11 @@ from langchain_core.messages import (
 from langchain_core.messages.block_translators.openai import convert_to_openai_data_block
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
+from agentgraph.models.call_ids import with_own_call_ids
 from agentgraph.models.json_text import parse_sendable
+from agentgraph.models.openai_refusals import refused_parameters
+from agentgraph.models.openai_tools import chosen, nested_choice
+from agentgraph.models.presets import preset_of
 
 __all__ = [
     "Dialect",
@@ -46,6 +50,8 @@ __all__ = [
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
+# Its templates demand such ids of whoever serves it; nobody else minds them.
+_MISTRAL_MODEL = re.compile(r"(?:^|[/:])(?:open-)?(?:mistral|mixtral|ministral|magistral|codestral|devstral|pixtral)")
 _SPEAKER = re.compile(r"[^\s<|\\/>]{1,64}")
 _REASONING_MODEL = re.compile(r"(?:^|[/:])(?:o\d(?:-|$)|gpt-5(?!-chat)|gpt-[6-9])")
 # Blocks that other providers' answers bring along, and that mean nothing to this one.
@@ -70,6 +76,7 @@ _SILENT = frozenset(
         "web_search_tool_result",
     }
 )
+_SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
 _MEDIA = frozenset({"image", "audio", "file", "document"})
 _SOUND_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 _NATIVE = frozenset({"image_url", "input_audio"})
@@ -90,6 +97,9 @@ class Dialect:
         call_id: what ids of tool calls must look like.
         reasoning_back: whether an assistant turn with calls must bring its reasoning back (DeepSeek).
         merge_system: whether leading system messages are merged, because many chat templates take only one.
+        refused: optional parameters that are not sent.
+        renamed: parameters that have another name there, as (name, its name).
+        named_choice: whether `tool_choice` may name a tool; else that tool is sent alone, and "required".
     """
 
     system_role: str = "system"
@@ -99,6 +109,9 @@ class Dialect:
     call_id: re.Pattern[str] = _CALL_ID
     reasoning_back: bool = False
     merge_system: bool = True
+    refused: frozenset[str] = frozenset()
+    renamed: tuple[tuple[str, str], ...] = ()
+    named_choice: bool = True
 
 
 def is_openai(base_url: str) -> bool:
@@ -121,21 +134,25 @@ def dialect_of(provider: str, base_url: str, model: str) -> Dialect:
         base_url: the server.
         model: the model's name; on OpenAI's own service it decides which parameters are allowed.
     """
-    if is_openai(base_url):
+    if is_openai(base_url) or provider == "azure_openai":
         if is_reasoning_model(model):
             return Dialect("developer", "max_completion_tokens", sampling=False, speakers=True, merge_system=False)
         return Dialect(max_tokens="max_completion_tokens", speakers=True, merge_system=False)
-    host = urlsplit(base_url).hostname or ""
-    if provider == "mistralai" or host.endswith("mistral.ai"):
-        return Dialect(call_id=_MISTRAL_ID)
-    return Dialect(reasoning_back=provider == "deepseek" or host.endswith("deepseek.com"))
+    preset = preset_of(provider, (urlsplit(base_url).hostname or "").lower())
+    nine = _MISTRAL_MODEL.search(model.lower()) is not None or (preset is not None and preset.nine_character_ids)
+    call_id = _MISTRAL_ID if nine else _CALL_ID
+    if preset is None:
+        return Dialect(call_id=call_id)
+    pattern, by_model = preset.refused_by
+    return Dialect(
+        call_id=call_id,
+        reasoning_back=preset.reasoning_back,
+        refused=preset.refused | (by_model if re.search(pattern, model.lower()) else frozenset()),
+        renamed=preset.renamed,
+        named_choice=preset.named_choice,
+    )
 
 
-_REFUSAL_WORDS = re.compile(
-    r"unsupported|not (?:be )?support|does ?n[o']t support|not permitted|not allowed|unknown|unrecogni[sz]ed|unexpected"
-    r"|extra_forbidden|extra inputs|no such|invalid (?:field|param|argument name)",
-    re.IGNORECASE,
-)
 _OPTIONAL = ("stream_options", "parallel_tool_calls", "tool_choice")
 _SYNONYMS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
@@ -150,12 +167,8 @@ def without_refused(body: Mapping[str, Any], message: str) -> tuple[dict[str, An
     Returns:
         The request without the parameter, or under its other name, and the parameter; None if that is not the matter.
     """
-    if not _REFUSAL_WORDS.search(message):
-        return None
-    named = [key for key in (*_OPTIONAL, *_SYNONYMS) if key in body and re.search(rf"\b{key}\b", message)]
-    if not named:
-        return None
-    return renamed(body, named[:1]), named[0]
+    named = refused_parameters(body, message, (*_OPTIONAL, *_SYNONYMS))
+    return (renamed(body, named[:1]), named[0]) if named else None
 
 
 def renamed(body: Mapping[str, Any], refused: Iterable[str]) -> dict[str, Any]:
@@ -246,7 +259,8 @@ def _media(block: Mapping[str, Any], owner: BaseMessage) -> dict[str, Any]:
         part: dict[str, Any] = convert_to_openai_data_block(named)
     except (KeyError, ValueError) as error:
         raise ConfigurationError(
-            f"A {block.get('type')} block of a {owner.type} message cannot be sent to Chat Completions ({error}). "
+            f"A block of the type {block.get('type')!r:.100} in a message of the type {owner.type!r} cannot be sent to "
+            f"Chat Completions: {str(error).rstrip('.')}. "
             "Images need url, or base64 and mime_type; audio base64 and mime_type; files these, or file_id."
         ) from error
     sound = part.get("input_audio")
@@ -363,7 +377,7 @@ def request_messages(messages: Sequence[BaseMessage], dialect: Dialect) -> list[
     """
     sent: list[dict[str, Any]] = []
     waiting: list[dict[str, Any]] = []
-    for message in messages:
+    for message in with_own_call_ids(messages):
         if isinstance(message, ToolMessage):
             result, media = _tool_result(message, dialect)
             sent.append(result)
@@ -408,34 +422,36 @@ def tool_choice_of(choice: str | bool | Mapping[str, Any] | None, tools: Sequenc
         return "required" if choice is True else choice
     if choice in {"auto", "none", "required", "any"}:
         return "required" if choice == "any" else choice
-    names = [(tool.get("function") or {}).get("name") for tool in tools]
-    if choice in names:
-        return {"type": "function", "function": {"name": choice}}
-    if choice in {tool.get("type") for tool in tools}:
-        return {"type": choice}
-    raise ConfigurationError(
-        f"tool_choice={choice[:100]!r} is not a bound tool: {names!r:.500}. Expected one of them, or "
-        '"auto", "none", "required", "any".'
-    )
+    return chosen(choice, tools)
 
 
 def _legal_choice(choice: Any) -> Any:
+    choice = nested_choice(choice)
     function = choice.get("function") if isinstance(choice, Mapping) else None
     if not isinstance(function, Mapping) or "name" not in function:
         return choice
     return {**choice, "function": {**function, "name": legal_tool_name(function["name"])}}
 
 
-def _limited(settings: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
-    """Give the limit of tokens its name here, and leave out sampling where it is refused."""
+def _narrowed(given: dict[str, Any]) -> dict[str, Any]:
+    """Offer the one tool that is chosen, for a server that cannot be told its name."""
+    chosen = given.get("tool_choice")
+    function = chosen.get("function") if isinstance(chosen, Mapping) else None
+    if not isinstance(function, Mapping):
+        return given
+    alone = [tool for tool in given["tools"] if (tool.get("function") or {}).get("name") == function.get("name")]
+    return {**given, "tools": alone or given["tools"], "tool_choice": "required"}
+
+
+def _spoken(settings: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
+    """Give parameters their names here, and leave out what is refused."""
     limits = [settings.pop(key, None) for key in ("max_completion_tokens", "max_tokens")]
     limit = next((value for value in limits if value is not None), None)
     if limit is not None:
         settings[dialect.max_tokens] = limit
-    if dialect.sampling:
-        return settings
-    refused = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
-    return {key: value for key, value in settings.items() if key not in refused}
+    refused = dialect.refused if dialect.sampling else dialect.refused | _SAMPLING
+    names = dict(dialect.renamed)
+    return {names.get(key, key): value for key, value in settings.items() if key not in refused}
 
 
 def request_body(
@@ -455,6 +471,8 @@ def request_body(
         given["tools"] = legal_tools(given["tools"])
         if "tool_choice" in given:
             given["tool_choice"] = _legal_choice(given["tool_choice"])
+        if not dialect.named_choice:
+            given = _narrowed(given)
     else:
         given = {key: value for key, value in given.items() if key not in {"tool_choice", "parallel_tool_calls"}}
-    return {"messages": request_messages(messages, dialect), **_limited(given, dialect), **extra}
+    return {"messages": request_messages(messages, dialect), **_spoken(given, dialect), **extra}

@@ -5,20 +5,22 @@ rest.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from langchain_core.language_models.model_profile import ModelProfile
 from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool
 from pydantic import AliasChoices, Field, SecretStr
 
 from agentgraph.models import openai_structured as structured
 from agentgraph.models.openai_profiles import openai_profile
 from agentgraph.models.openai_request import is_openai
+from agentgraph.models.openai_tools import described_tool
 from agentgraph.models.responses_call import PATH, Call
 from agentgraph.models.responses_codec import Asked
 from agentgraph.models.responses_request import request_body, responses_dialect
-from agentgraph.models.responses_tools import flat_tools, names_of, nested_tool
+from agentgraph.models.responses_tools import described_with, flat_tools, names_of, nested_tool
 from agentgraph.models.wire_model import WireChatModel
 from agentgraph.models.wire_settings import from_environment
 
@@ -51,7 +53,7 @@ class ChatOpenAIResponses(WireChatModel):
         base_url: the server, with or without "/v1"; one that ends in "/responses" is taken as it is. Default:
             `OPENAI_BASE_URL`, else OpenAI's own service.
         api_key: default: `OPENAI_API_KEY`. Without one no Authorization header is sent.
-        timeout: seconds without a sign of life, or a `Timeouts`.
+        timeout: seconds without a sign of life, or `agentgraph.models.call.Timeouts`.
         max_retries: further attempts of a call that failed for a reason that waiting mends, before its first event.
         max_concurrency: calls that run at once.
         http_client: an httpx or httpx2 client to use in place of ours; `http_async_client` likewise.
@@ -79,6 +81,10 @@ class ChatOpenAIResponses(WireChatModel):
         >>> model.store, model.profile["reasoning_output"]
         (False, True)
     """
+
+    if TYPE_CHECKING:
+        # Checkers would ask for what the fields hold (keys that are SecretStr already), and refuse other names of them.
+        def __init__(self, **settings: Any) -> None: ...
 
     default_base_url: ClassVar[str] = "https://api.openai.com/v1"
     setting_names: ClassVar[tuple[str, ...]] = (
@@ -146,7 +152,8 @@ class ChatOpenAIResponses(WireChatModel):
         return None if urlsplit(server).path.rstrip("/").endswith(f"/{PATH}") else "v1"
 
     def _described(self, tool: Any, *, strict: bool | None) -> dict[str, Any]:
-        return nested_tool(tool) or super()._described(tool, strict=strict)
+        described = nested_tool(tool) or described_tool(tool, strict=strict)
+        return described_with(tool.extras, described) if isinstance(tool, BaseTool) else described
 
     def _wire_tools(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return flat_tools(tools)
@@ -167,7 +174,7 @@ class ChatOpenAIResponses(WireChatModel):
         body = request_body(messages, settings, dialect, extra=extra, refused=link.refused)
         limit = body.get("max_output_tokens")
         asked = Asked(
-            link.origin,
+            link.asked_at(PATH),
             str(body.get("model")),
             names_of(settings.get("tools") or ()),
             limit if isinstance(limit, int) else None,

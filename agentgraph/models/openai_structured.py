@@ -16,6 +16,7 @@ from langchain_core.utils.function_calling import convert_to_openai_function
 from pydantic import ValidationError
 
 from agentgraph.errors import ConfigurationError
+from agentgraph.models.refusals import refusal_error
 
 __all__ = ["Method", "as_strict", "read_call", "read_text", "reading", "response_format_of", "tool_of"]
 
@@ -179,20 +180,13 @@ _CUT = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 
 
 def _refuse_incomplete(message: AIMessage) -> None:
-    refusal = _refusal(message)
-    if refusal:
-        raise ModelRefusalError(f"The model refused to answer: {str(refusal)[:500]}", raw_message=message)
+    refused = refusal_error(message)
+    if refused is not None:
+        raise refused
     if str(message.response_metadata.get("finish_reason")).lower() in _CUT:
         raise OutputParserException(
             "The answer reached its limit of tokens before it was complete; raise max_tokens.", llm_output=message.text
         )
-
-
-def _refusal(message: AIMessage) -> Any:
-    """What the model said in the place of an answer: beside the content, or as a block of it."""
-    blocks = message.content if isinstance(message.content, list) else []
-    said = (one.get("refusal") for one in blocks if isinstance(one, dict) and one.get("type") == "refusal")
-    return message.additional_kwargs.get("refusal") or next(said, None)
 
 
 def _validated(schema: Any, value: Any, source: str) -> Any:
@@ -212,7 +206,7 @@ def read_text(schema: Any, message: AIMessage) -> Any:
     """Read an answer whose text is JSON, also in a code fence.
 
     Raises:
-        ModelRefusalError: the model refused.
+        RefusalError: the model refused; also langchain-core's ModelRefusalError.
         OutputParserException: the answer is cut off, is not JSON, or does not fit the schema.
     """
     _refuse_incomplete(message)
@@ -229,7 +223,7 @@ def read_call(schema: Any, name: str, message: AIMessage) -> Any:
     """Read an answer that is the call of the tool `name`.
 
     Raises:
-        ModelRefusalError: the model refused.
+        RefusalError: the model refused; also langchain-core's ModelRefusalError.
         OutputParserException: there is no such call, its arguments are broken, or they do not fit the schema.
     """
     _refuse_incomplete(message)

@@ -1,141 +1,54 @@
 """From a name such as "openai:gpt-4o" to a chat model.
 
-`PROVIDERS` is the table of what we speak ourselves: a row for each provider, with the class's import path, the
-environment variable of its key, its defaults, and the prefixes of model names by which it is recognised. A new wire
-format is a new row. Packages may add rows through the entry point group `agentgraph.models`: each entry point loads
-a `Provider`. Providers we do not speak are served by their LangChain integration where that is installed
-(`INTEGRATIONS`).
+The tables of providers are in `providers`: what we speak ourselves, and what is reached through a LangChain integration
+where that is installed.
+
+A package adds rows by an entry point of the group `agentgraph.models` that loads a `Provider`, in its pyproject.toml:
+
+    [project.entry-points."agentgraph.models"]
+    acme = "acme_models:provider"
+
+and in `acme_models.py`, where it should import nothing that is slow:
+
+    from agentgraph.models.registry import Provider
+
+    provider = Provider("acme", "acme_models.chat:ChatAcme", ("ACME_API_KEY",), prefixes=("acme-",))
+
+`"acme:large"` is then a model wherever a name is one. Names of our own rows cannot be taken over.
 
 Classes are imported when a model of them is built, so that this module costs nothing.
 """
 
 import difflib
+import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from importlib.metadata import entry_points
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
+from agentgraph.models.providers import INTEGRATIONS, PROVIDERS, Integration, Provider, attribute_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models.chat_models import BaseChatModel
 
     from agentgraph.models.configurable import ConfigurableChatModel
 
-__all__ = ["INTEGRATIONS", "PROVIDERS", "Integration", "Provider", "init_chat_model"]
+__all__ = [
+    "INTEGRATIONS",
+    "PROVIDERS",
+    "Integration",
+    "Provider",
+    "build_chat_model",
+    "infer_provider",
+    "init_chat_model",
+    "split_model",
+]
 
 _ENTRY_POINTS = "agentgraph.models"
-_OPENAI = "agentgraph.models.openai:ChatOpenAI"
-
-
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """A provider whose wire format agentgraph speaks.
-
-    Attributes:
-        name: what stands before the colon in "name:model".
-        path: where the chat model class (or a function that builds one) is, as "module:attribute".
-        key_variables: environment variables that may hold its key; the first one that is set counts.
-        prefixes: beginnings of model names, lower case, by which the provider is inferred.
-        defaults: keyword arguments for the class, below those of the caller.
-
-    Example:
-        >>> url = "https://llm.acme.test/v1"
-        >>> acme = Provider("acme", "agentgraph.models.openai:ChatOpenAI", defaults={"base_url": url})
-        >>> acme.build("large", {}).base_url
-        'https://llm.acme.test/v1'
-    """
-
-    name: str
-    path: str
-    key_variables: tuple[str, ...] = ()
-    prefixes: tuple[str, ...] = ()
-    defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-
-    def build(self, model: str, settings: Mapping[str, Any]) -> "BaseChatModel":
-        """Build the chat model `model` with `settings` over this provider's defaults."""
-        extras: dict[str, Any] = {}
-        if self.defaults or self.path == _OPENAI:
-            # Without them the model would take, and send, the key of another provider.
-            extras = {"provider": self.name, "key_variables": self.key_variables}
-        built: BaseChatModel = _load(self.path)(**{"model": model, **extras, **self.defaults, **settings})
-        return built
-
-
-@dataclass(frozen=True, slots=True)
-class Integration:
-    """A provider that is reached through its LangChain integration package.
-
-    Attributes:
-        package: the distribution to install.
-        path: the chat model class, as "module:attribute".
-        prefixes: beginnings of model names, lower case, by which the provider is inferred.
-        model_argument: the constructor's name for the model.
-    """
-
-    package: str
-    path: str
-    prefixes: tuple[str, ...] = ()
-    model_argument: str = "model"
-
-
-def _compatible(name: str, base_url: str, variable: str, *prefixes: str) -> Provider:
-    return Provider(name, _OPENAI, (variable,), prefixes, MappingProxyType({"base_url": base_url}))
-
-
-PROVIDERS: Mapping[str, Provider] = MappingProxyType(
-    {
-        row.name: row
-        for row in (
-            Provider("openai", _OPENAI, ("OPENAI_API_KEY",), ("gpt-", "o1", "o3", "o4", "chatgpt", "ft:gpt-")),
-            Provider("openai_responses", "agentgraph.models.openai_responses:ChatOpenAIResponses", ("OPENAI_API_KEY",)),
-            Provider("anthropic", "agentgraph.models.anthropic:ChatAnthropic", ("ANTHROPIC_API_KEY",), ("claude",)),
-            Provider(
-                "google_genai",
-                "agentgraph.models.gemini:ChatGemini",
-                ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-                ("gemini",),
-            ),
-            Provider("local", "agentgraph.models.local:local_chat_model"),
-            Provider("ollama", "agentgraph.models.ollama:ChatOllama", ("OLLAMA_API_KEY",)),
-            _compatible("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "deepseek"),
-            _compatible(
-                "fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", "accounts/fireworks"
-            ),
-            _compatible("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-            _compatible("mistralai", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral", "mixtral"),
-            _compatible("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-            _compatible("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-            _compatible("xai", "https://api.x.ai/v1", "XAI_API_KEY", "grok"),
-        )
-    }
-)
-"""What agentgraph speaks itself, by name."""
-
-INTEGRATIONS: Mapping[str, Integration] = MappingProxyType(
-    {
-        "azure_openai": Integration("langchain-openai", "langchain_openai:AzureChatOpenAI"),
-        "bedrock": Integration(
-            "langchain-aws", "langchain_aws:ChatBedrock", ("amazon.", "anthropic.", "meta."), "model_id"
-        ),
-        "bedrock_converse": Integration("langchain-aws", "langchain_aws:ChatBedrockConverse"),
-        "cohere": Integration("langchain-cohere", "langchain_cohere:ChatCohere", ("command",)),
-        "google_vertexai": Integration("langchain-google-vertexai", "langchain_google_vertexai:ChatVertexAI"),
-        "nvidia": Integration("langchain-nvidia-ai-endpoints", "langchain_nvidia_ai_endpoints:ChatNVIDIA"),
-        "perplexity": Integration("langchain-perplexity", "langchain_perplexity:ChatPerplexity", ("sonar",)),
-        "upstage": Integration("langchain-upstage", "langchain_upstage:ChatUpstage", ("solar",)),
-    }
-)
-"""What is reached through a LangChain integration, by name."""
-
-
-def _load(path: str) -> Any:
-    module, _, attribute = path.partition(":")
-    return getattr(import_module(module), attribute)
+# What others write between a provider and a model, and what stands in no provider's name.
+_SEPARATOR = re.compile(r"[/|>=@\s]")
 
 
 @cache
@@ -162,21 +75,34 @@ def _normal(name: str) -> str:
 
 
 def infer_provider(model: str) -> str | None:
-    """Name the provider of a bare model name by its beginning, case-insensitively; None if no prefix fits."""
+    """Name the provider of a bare model name by its beginning, case-insensitively; None if no prefix fits.
+
+    A name with a slash is that of a repository of weights, or of a router: whose server has it, its owner does not say.
+    """
     rows: list[tuple[str, tuple[str, ...]]] = [
         *((name, row.prefixes) for name, row in _providers().items()),
         *((name, row.prefixes) for name, row in INTEGRATIONS.items()),
     ]
     lowered = model.lower()
     fits = [(len(prefix), name) for name, prefixes in rows for prefix in prefixes if lowered.startswith(prefix)]
+    fits = [fit for fit in fits if "/" not in lowered or any("/" in prefix for prefix in dict(rows)[fit[1]])]
     return max(fits)[1] if fits else None
+
+
+def _is_family(head: str) -> bool:
+    """Whether what stands before a colon is all that tells the provider, such as "gemini" or "mistral".
+
+    The name behind it was meant for a provider of that name: with the word in it, no server would know it.
+    """
+    rows: list[Provider | Integration] = [*_providers().values(), *INTEGRATIONS.values()]
+    return head.lower() in {prefix.rstrip("-") for row in rows for prefix in row.prefixes}
 
 
 def split_model(model: str, model_provider: str | None) -> tuple[str, str]:
     """Split "provider:name" into (provider, name), inferring what is not said.
 
-    A colon also stands inside names ("llama3:8b"), so what is before it counts only if it is a known provider or
-    nothing else tells the provider.
+    A colon also stands inside names ("llama3:8b"), so what is before it counts only if it is a known provider, or the
+    bare name of a family of models ("gemini:..."), or nothing else tells the provider.
 
     Raises:
         ConfigurationError: no provider was named, and none follows from the name.
@@ -190,20 +116,41 @@ def split_model(model: str, model_provider: str | None) -> tuple[str, str]:
     if colon and _normal(head) in known:
         return _normal(head), rest
     inferred = infer_provider(model)
-    if inferred is not None:
+    if inferred is not None and not (colon and rest and _is_family(head)):
         return inferred, model
-    if colon and rest:
+    if colon and rest and not _SEPARATOR.search(head):
         return _normal(head), rest
     raise ConfigurationError(
-        f"The provider of the model {model[:200]!r} does not follow from its name. "
+        f"The provider of the model {model[:200]!r} does not follow from its name.{_separated(model)} "
         f'Write "provider:{model[:200]}" or give model_provider=; known providers: {", ".join(sorted(known))}.'
     )
 
 
+def _nearest(provider: str) -> str | None:
+    """Name the known provider that a name was probably meant to be."""
+    known = sorted({*_providers(), *INTEGRATIONS})
+    name = _normal(provider)
+    if name in known:
+        return name
+    begun = [one for one in known if len(name) > 2 and one.startswith(name)]  # noqa: PLR2004 two letters tell nothing
+    guesses = (infer_provider(name), *difflib.get_close_matches(name, known, n=1), *begun)
+    return next((guess for guess in guesses if guess), None)
+
+
+def _separated(model: str) -> str:
+    """Guess what a name with another separator than the colon was meant to be."""
+    head, *rest = _SEPARATOR.split(model[:200], maxsplit=1)
+    nearest = _nearest(head) if rest and rest[0] else None
+    if nearest is None:
+        return ""
+    routed = f', or "openrouter:{model[:200]}"' if "/" in model and nearest != "openrouter" else ""
+    return f' Did you mean "{nearest}:{rest[0]}"{routed}?'
+
+
 def _unknown_provider(provider: str) -> ConfigurationError:
     known = sorted({*_providers(), *INTEGRATIONS})
-    nearest = difflib.get_close_matches(provider, known, n=1)
-    guess = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    nearest = _nearest(provider)
+    guess = f" Did you mean {nearest!r}?" if nearest else ""
     return ConfigurationError(
         f"Unknown model provider {provider[:100]!r}.{guess} Known: {', '.join(known)}. A server that speaks the OpenAI "
         'API is reached by "openai:<model>" with base_url=...; any other by giving a chat model object.'
@@ -213,7 +160,7 @@ def _unknown_provider(provider: str) -> ConfigurationError:
 def _build_integration(provider: str, model: str, settings: Mapping[str, Any]) -> "BaseChatModel":
     row = INTEGRATIONS[provider]
     try:
-        factory = _load(row.path)
+        factory = attribute_of(row.path)
     except ImportError as error:
         raise ConfigurationError(
             f"agentgraph does not speak {provider!r} itself, and its LangChain integration is not installed. "

@@ -24,6 +24,7 @@ from agentgraph.errors import ContentFilterError, InvalidResponseError, ModelErr
 from agentgraph.models.failures import Origin, failure_in
 from agentgraph.models.json_text import parse_json, whole_text, without_halves
 from agentgraph.models.openai_tool_calls import given, sort_calls
+from agentgraph.models.responses_history import whose
 from agentgraph.models.responses_items import ItemAssembly
 from agentgraph.models.sse import ServerSentEvent
 
@@ -36,6 +37,8 @@ _EXCERPT = 200
 # Cleaning a text for an error looks at each character; of a huge one the beginning is enough.
 _LONGEST_LOOKED_AT = 4096
 _ENDS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
+_KEEP_ALIVES = frozenset({"heartbeat", "keepalive", "ping"})
+_NO_REASON = "the answer's status is 'failed', and it does not say why."
 _PARAMETER_FAULTS = ("invalid_", "image_", "unsupported_", "empty_image", "failed_to_download_image")
 
 
@@ -78,7 +81,7 @@ class Asked:
     """What a request asked, as far as reading its answer needs it.
 
     Attributes:
-        origin: whom it asked, for errors; its provider is in the message's metadata too.
+        origin: whom it asked, for errors; its provider is in the message's metadata too (`whose`).
         model: the model that was asked for; servers that do not name theirs are taken to have used it.
         names: names of tools as they were sent -> as they are called here, for those that had to be changed.
         limit: the limit of the answer's tokens, if one was set.
@@ -97,7 +100,7 @@ class Asked:
         known.update({key: response.get(key) for key in ("status", "service_tier")})
         stored = {"store": response["store"]} if isinstance(response.get("store"), bool) else {}
         return {
-            "model_provider": self.origin.provider,
+            **whose(self.origin.provider),
             "model_name": given(response.get("model")) or self.model,
             "finish_reason": whole_text(finish_reason),
             **{key: whole_text(value) for key, value in known.items() if isinstance(value, str) and value},
@@ -107,7 +110,10 @@ class Asked:
     def invalid(self, what: str, advice: str) -> InvalidResponseError:
         """Make the error of an answer that is not what this API says."""
         return InvalidResponseError(
-            f"{self.origin.provider}: {what} {advice}", provider=self.origin.provider, request_id=self.request_id
+            f"{self.origin.provider}: {self.origin.url}: {what} {advice}",
+            provider=self.origin.provider,
+            request_id=self.request_id,
+            url=self.origin.url,
         )
 
     def shown(self, value: Any) -> str:
@@ -120,7 +126,7 @@ def _refuse_failure(response: Mapping[str, Any], status: str, asked: Asked) -> N
     error = response.get("error")
     if not error and status != "failed":
         return
-    said = dict(error) if isinstance(error, dict) else {"message": str(error or "no reason given")}
+    said = dict(error) if isinstance(error, dict) else {"message": str(error or _NO_REASON)}
     if str(said.get("code") or "").startswith(_PARAMETER_FAULTS):
         said["type"] = "invalid_request_error"
     failure = failure_in(asked.origin, {"error": said})
@@ -167,6 +173,8 @@ class StreamReader:
         self._chunks: list[AIMessageChunk] = []
         self._top: dict[str, Any] = {}
         self._finish_reason: str | None = None
+        # An event, as long as none was of this API.
+        self._foreign: str | None = ""
 
     def opened(self, reply: "Opened") -> None:
         """Take what the answer's headers said."""
@@ -188,11 +196,19 @@ class StreamReader:
         kind = str(body.get("type") or event.event)
         if kind == "error" or (body.get("error") and "object" not in body):
             self._refuse_error(body)
-        if kind in _ENDS or body.get("object") == "response":
+        whole = _is_whole(body) if event.event == "json" else body.get("object") == "response"
+        self._recognise(event, kind, known=whole)
+        if kind in _ENDS or whole:
             return self._end(body, kind)
         if kind == "response.created" and isinstance(body.get("response"), dict):
             self._top = {key: value for key, value in body["response"].items() if key in {"id", "model"}}
         return self._out(self._items.feed(kind, body, self._contradiction))
+
+    def _recognise(self, event: ServerSentEvent, kind: str, *, known: bool) -> None:
+        if known or kind.startswith("response."):
+            self._foreign = None
+        elif self._foreign is not None and kind not in _KEEP_ALIVES:
+            self._foreign = self._foreign or event.data
 
     def _refuse_error(self, body: Mapping[str, Any]) -> None:
         failure = failure_in(self._asked.origin, body if body.get("error") else {**body, "type": "error"})
@@ -271,7 +287,7 @@ class StreamReader:
     def _out(self, chunks: Sequence[AIMessageChunk]) -> list[AIMessageChunk]:
         for chunk in chunks:
             # By it langchain-core knows how to read the blocks of a chunk, not only those of the sum.
-            chunk.response_metadata.setdefault("model_provider", self._asked.origin.provider)
+            chunk.response_metadata.setdefault("model_provider", "openai")
         self._chunks.extend(chunks)
         return list(chunks)
 
@@ -280,7 +296,10 @@ class StreamReader:
 
         Raises:
             TruncatedStreamError: no end of the answer came; `partial` is what did come.
+            InvalidResponseError: nothing that came is of this API.
         """
+        if self._foreign:
+            raise _no_answer(self._foreign, self._asked)
         if self._finish_reason is None:
             raise TruncatedStreamError(
                 f"{self._asked.origin.provider}: the stream ended without response.completed or its like, so it is not "
@@ -319,6 +338,17 @@ class StreamReader:
         )
 
 
+def _is_whole(body: Any) -> bool:
+    return isinstance(body, dict) and (isinstance(body.get("output"), list) or body.get("object") == "response")
+
+
+def _no_answer(body: Any, asked: Asked) -> InvalidResponseError:
+    return asked.invalid(
+        f"the answer has no output, so it is none of the Responses API: {asked.shown(body)}.",
+        "Check base_url: this server may speak Chat Completions alone (agentgraph.models.openai.ChatOpenAI).",
+    )
+
+
 def read_answer(body: Any, asked: Asked) -> AIMessage:
     """Read a whole answer.
 
@@ -335,10 +365,7 @@ def read_answer(body: Any, asked: Asked) -> AIMessage:
         InvalidResponseError: it is not an answer of this API.
     """
     if not isinstance(body, dict) or not (isinstance(body.get("output"), list) or body.get("error")):
-        raise asked.invalid(
-            f"the answer has no output, so it is none of the Responses API: {asked.shown(body)}.",
-            "Check base_url: this server may speak Chat Completions alone (agentgraph.models.openai.ChatOpenAI).",
-        )
+        raise _no_answer(body, asked)
     reader = StreamReader(asked)
     reader.take_whole(body)
     return reader.whole()

@@ -15,7 +15,7 @@ from agentgraph.models.openai_request import arguments_text, legal_tool_name
 from agentgraph.models.responses_content import text_of
 from agentgraph.models.responses_tools import sent_call_id
 
-__all__ = ["CUSTOM_INPUT", "assistant_items", "custom_call_ids"]
+__all__ = ["CUSTOM_INPUT", "assistant_items", "custom_call_ids", "whose"]
 
 CUSTOM_INPUT: Final = "__arg1"
 """The argument under which a custom tool gets its text: the name that langchain-core's one-argument tools use."""
@@ -49,6 +49,17 @@ _RECORDS: Final = frozenset(
 )
 
 
+def whose(provider: str) -> dict[str, str]:
+    """Give the metadata that say whose answer a message is.
+
+    langchain-core reads the blocks of this API where `model_provider` is "openai", and misreads them for any other.
+
+    Args:
+        provider: the provider's name in the registry.
+    """
+    return {"model_provider": "openai", **({} if provider == "openai" else {"served_by": provider})}
+
+
 def custom_call_ids(messages: Sequence[BaseMessage]) -> frozenset[str]:
     """Collect the ids of calls of custom tools, whose outputs have another type."""
     return frozenset(
@@ -69,7 +80,7 @@ def assistant_items(message: AIMessage, provider: str, *, openai: bool, reasonin
         openai: whether that is OpenAI's own service, which refuses ids that it did not store.
         reasoning: whether its model reasons; on OpenAI's service others refuse thoughts.
     """
-    native = message.response_metadata.get("model_provider") == provider
+    native = whose(provider).items() <= message.response_metadata.items()
     builder = _Items(
         message,
         native=native,
@@ -157,6 +168,8 @@ class _Items:
         self._open = None
         name = legal_tool_name(call.get("name") or "unknown")
         item: dict[str, Any] = {"call_id": sent_call_id(call.get("id") or ""), "name": name}
+        if block.get("namespace"):
+            item["namespace"] = block["namespace"]
         args = call.get("args")
         if block.get("type") == "custom_tool_call":
             text = args.get(CUSTOM_INPUT, "") if isinstance(args, Mapping) else args

@@ -13,6 +13,7 @@ import orjson
 from langchain_core.messages import AIMessageChunk
 from langchain_core.messages.tool import ToolCallChunk
 
+from agentgraph.models.chunks import words_chunk
 from agentgraph.models.json_text import SplitText, whole_text, without_halves
 from agentgraph.models.openai_tool_calls import ToolCallAssembly, ToolCallDraft, as_text, given, read_arguments
 from agentgraph.models.responses_history import CUSTOM_INPUT
@@ -206,7 +207,8 @@ class ItemAssembly:
         if item.id and slot not in item.named:
             item.named.add(slot)
             named = {"id": whole_text(item.id)}
-        return AIMessageChunk(content=[{**block, **named, "index": slot}], **chunk)
+        content: list[str | dict[Any, Any]] = [{**block, **named, "index": slot}]
+        return AIMessageChunk(content=content, **chunk) if chunk else words_chunk(content)
 
     def _complete(
         self, item: _Item, key: tuple[str, int], final: Any, contradiction: Contradiction
@@ -306,6 +308,9 @@ class ItemAssembly:
             place["call_id"] = chunk["id"]
         if chunk["name"]:
             place["name"] = chunk["name"]
+            # A tool that was looked for is called by it, and the call is only taken back with it.
+            if given(raw.get("namespace")):
+                place["namespace"] = whole_text(raw["namespace"])
         return self._block(item, slot, place, tool_call_chunks=[chunk])
 
 

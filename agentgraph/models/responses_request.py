@@ -15,6 +15,8 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
+from agentgraph.models.call_ids import with_own_call_ids
+from agentgraph.models.openai_refusals import refused_parameters
 from agentgraph.models.openai_request import is_openai, is_reasoning_model
 from agentgraph.models.responses_content import content_of, output_of
 from agentgraph.models.responses_history import assistant_items, custom_call_ids
@@ -77,11 +79,6 @@ def responses_dialect(provider: str, base_url: str, settings: Mapping[str, Any])
 
 # What a server refuses
 
-_REFUSAL_WORDS = re.compile(
-    r"unsupported|not (?:be )?support|does ?n[o']t support|not permitted|not allowed|unknown|unrecogni[sz]ed|unexpected"
-    r"|extra_forbidden|extra inputs|no such|invalid (?:field|param|argument name)",
-    re.IGNORECASE,
-)
 _OPTIONAL = ("parallel_tool_calls", "tool_choice", "include", "store", "prompt_cache_key", "safety_identifier")
 # What stands for itself; thoughts and records of built-in tools may refer to what the server has lost.
 _SPOKEN = frozenset({"custom_tool_call", "custom_tool_call_output", "function_call", "function_call_output", "message"})
@@ -101,12 +98,11 @@ def without_refused(body: Mapping[str, Any], message: str) -> tuple[dict[str, An
         The request without what was refused, and its name: a parameter, or `THOUGHTS`. None if that is not the
         matter.
     """
-    if _REFUSAL_WORDS.search(message):
-        named = [key for key in _OPTIONAL if key in body and re.search(rf"\b{key}\b", message)]
-        if _ENCRYPTED in body.get("include", ()) and "encrypted" in message.lower():
-            named.append("include")
-        if named:
-            return {key: value for key, value in body.items() if key != named[0]}, named[0]
+    named = refused_parameters(body, message, _OPTIONAL)
+    if _ENCRYPTED in body.get("include", ()) and refused_parameters({"encrypted"}, message.lower(), ["encrypted"]):
+        named.append("include")
+    if named:
+        return {key: value for key, value in body.items() if key != named[0]}, named[0]
     kept = [_without_id(item) for item in body["input"] if item.get("type", "message") in _SPOKEN]
     if kept != body["input"] and _OF_THOUGHTS.search(message):
         return {**body, "input": kept}, THOUGHTS
@@ -180,6 +176,7 @@ def request_input(messages: Sequence[BaseMessage], dialect: ResponsesDialect) ->
     Raises:
         ConfigurationError: a content block, or a message, that this API has no form for.
     """
+    messages = with_own_call_ids(messages)
     custom = custom_call_ids(messages)
     items: list[dict[str, Any]] = []
     waiting: list[dict[str, Any]] = []

@@ -9,9 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agentgraph.models.openai_request import legal_call_id, legal_tool_name
+from agentgraph.models.openai_tools import nested_choice, nested_function
 
-__all__ = ["flat_choice", "flat_tools", "legal_tools", "names_of", "nested_tool", "sent_call_id", "text_format_of"]
+__all__ = [
+    "described_with",
+    "flat_choice",
+    "flat_tools",
+    "legal_tools",
+    "names_of",
+    "nested_tool",
+    "sent_call_id",
+    "text_format_of",
+]
 
+_OWN_EXTRAS = ("defer_loading",)
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -26,18 +37,32 @@ def nested_tool(tool: Any) -> dict[str, Any] | None:
         return None
     if tool["type"] == "object":
         return None
-    if tool["type"] == "function" and "function" not in tool:
-        return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
-    return dict(tool)
+    return dict(nested_function(tool))
+
+
+def described_with(extras: Mapping[str, Any] | None, described: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to a described tool what this API knows of a tool's extras: whether it waits until the model looks for it."""
+    return {**described, **{key: extras[key] for key in _OWN_EXTRAS if extras and key in extras}}
 
 
 def _flat(tool: Mapping[str, Any]) -> dict[str, Any]:
+    if tool.get("type") == "custom":
+        return _flat_custom(tool)
     if tool.get("type") != "function":
         return dict(tool)
     function = tool.get("function") or {key: value for key, value in tool.items() if key != "type"}
     strict = {"strict": bool(function.get("strict"))}
     parameters = {"parameters": function.get("parameters") or {"type": "object", "properties": {}}}
-    return {"type": "function", **function, **parameters, **strict}
+    beside = {key: tool[key] for key in _OWN_EXTRAS if key in tool}
+    return {"type": "function", **function, **beside, **parameters, **strict}
+
+
+def _flat_custom(tool: Mapping[str, Any]) -> dict[str, Any]:
+    inner = tool.get("custom")
+    flat = {"type": "custom", **inner} if isinstance(inner, Mapping) else dict(tool)
+    form = flat.get("format")
+    grammar = form.get("grammar") if isinstance(form, Mapping) else None
+    return {**flat, "format": {"type": "grammar", **grammar}} if isinstance(grammar, Mapping) else flat
 
 
 def flat_tools(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -61,11 +86,12 @@ def names_of(tools: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def flat_choice(choice: Any) -> Any:
     """Give a tool choice in the form of the Responses API; what is in it already stays."""
+    choice = nested_choice(choice)
     function = choice.get("function") if isinstance(choice, Mapping) else None
+    if isinstance(choice, Mapping) and isinstance(choice.get("custom"), Mapping):
+        return {"type": "custom", "name": choice["custom"].get("name")}
     if isinstance(function, Mapping):
         return {"type": "function", "name": legal_tool_name(str(function.get("name") or ""))}
-    if isinstance(choice, Mapping) and choice.get("type") == "function":
-        return {**choice, "name": legal_tool_name(str(choice.get("name") or ""))}
     return choice
 
 

@@ -13,7 +13,7 @@ import inspect
 import ssl
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from dataclasses import dataclass
+from contextlib import aclosing, closing
 from typing import Any, Final, NoReturn, Self, TypeVar
 
 import tenacity
@@ -24,7 +24,8 @@ from agentgraph.models.answers import EVENTS_KEY, as_document
 from agentgraph.models.call import Call, Clock, Timeouts, encoded, secret_header
 from agentgraph.models.clients import DefaultClients, PerLoop, PerProcess
 from agentgraph.models.exchange import AsyncExchange, Exchange
-from agentgraph.models.failures import Origin, failure_in, request_id
+from agentgraph.models.failures import Origin, failure_in
+from agentgraph.models.reply import Arrival, Reply
 from agentgraph.models.retries import RetryBudget
 from agentgraph.models.sse import ServerSentEvent
 from agentgraph.models.urls import Endpoint, redact_url
@@ -33,27 +34,9 @@ __all__ = ["EVENTS_KEY", "Clock", "Reply", "Timeouts", "Transport"]
 
 R = TypeVar("R", tenacity.Retrying, tenacity.AsyncRetrying)
 
-_NOT_SHOWN: Final = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy-authenticate", "www-authenticate"})
 # Two hundred runs at once are ordinary; the library's hundred connections would starve half of them.
 _LIMITS: Final = {"max_connections": 1000, "max_keepalive_connections": 100}
 _USER_AGENT: Final = {"user-agent": "agentgraph"}
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer that was asked for whole.
-
-    Attributes:
-        json: the parsed body. Of a server that streams although it was not asked to: `{EVENTS_KEY: [data, ...]}`.
-        request_id: the provider's id of the request, to quote to its support; None if it gave none.
-        status: the HTTP status, 2xx.
-        headers: the answer's headers with lower-case names, without cookies.
-    """
-
-    json: dict[str, Any]
-    request_id: str | None
-    status: int
-    headers: dict[str, str]
 
 
 class Transport:
@@ -175,13 +158,21 @@ class Transport:
             ModelTimeoutError: no event came in time.
             ModelError: see `post`.
         """
+        with closing(self.batches(path, body, on_reply=on_reply)) as batches:
+            for events in batches:
+                yield from events
+
+    def batches(
+        self, path: str, body: Mapping[str, Any], *, on_reply: Callable[[Reply], None] | None = None
+    ) -> Generator[list[ServerSentEvent], None, None]:
+        """As `stream`, but the events that came in one read together, which costs less than one by one."""
         call, _ = self._call(path, body, self._http_client, streaming=True, on_reply=on_reply)
         retrying = self._retrying(call, tenacity.Retrying, self._clock.sleep)
         opened: tuple[Exchange, list[ServerSentEvent]] = retrying(self._opened, call)
         exchange, events = opened
         try:
             while events:
-                yield from events
+                yield events
                 events = exchange.more()
         finally:
             exchange.close()
@@ -190,14 +181,22 @@ class Transport:
         self, path: str, body: Mapping[str, Any], *, on_reply: Callable[[Reply], None] | None = None
     ) -> AsyncGenerator[ServerSentEvent, None]:
         """As `stream`, awaited. Wrap it in `contextlib.aclosing`; aclose() and cancelling close the connection."""
+        async with aclosing(self.abatches(path, body, on_reply=on_reply)) as batches:
+            async for events in batches:
+                for event in events:
+                    yield event
+
+    async def abatches(
+        self, path: str, body: Mapping[str, Any], *, on_reply: Callable[[Reply], None] | None = None
+    ) -> AsyncGenerator[list[ServerSentEvent], None]:
+        """As `batches`, awaited."""
         call, _ = self._call(path, body, self._http_async_client, streaming=True, on_reply=on_reply)
         retrying = self._retrying(call, tenacity.AsyncRetrying, self._clock.asleep)
         opened: tuple[AsyncExchange, list[ServerSentEvent]] = await retrying(self._aopened, call)
         exchange, events = opened
         try:
             while events:
-                for event in events:
-                    yield event
+                yield events
                 events = await exchange.more()
         finally:
             await exchange.close()
@@ -233,9 +232,9 @@ class Transport:
         *,
         streaming: bool,
         on_reply: Callable[[Reply], None] | None = None,
-    ) -> tuple[Call, "_Answer"]:
+    ) -> tuple[Call, "Arrival"]:
         timeouts = self._timeouts or Timeouts.for_client(client)
-        answer, url = _Answer(on_reply), self.url(path)
+        answer, url = Arrival(on_reply), self.url(path)
         call = Call(
             url=url,
             content=encoded(body),
@@ -325,25 +324,6 @@ class Transport:
         return await _DEFAULT_CLIENTS.aget()
 
 
-class _Answer:
-    """Status and headers of the attempt that succeeded."""
-
-    def __init__(self, on_reply: Callable[[Reply], None] | None) -> None:
-        self._on_reply = on_reply
-        self._status = 0
-        self._headers: dict[str, str] = {}
-
-    def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        self._status = status
-        self._headers = dict(headers)
-        if self._on_reply is not None:
-            self._on_reply(self.reply({}))
-
-    def reply(self, json: dict[str, Any]) -> Reply:
-        shown = {name: value for name, value in self._headers.items() if name not in _NOT_SHOWN}
-        return Reply(json=json, request_id=request_id(self._headers), status=self._status, headers=shown)
-
-
 def _bound(max_concurrency: Any) -> int | None:
     if max_concurrency is None or (type(max_concurrency) is int and max_concurrency > 0):
         return max_concurrency
@@ -376,17 +356,21 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _make_client(context: ssl.SSLContext) -> Any:
+def _make(kind: str, context: ssl.SSLContext) -> Any:
     import httpx  # noqa: PLC0415 - see _trusted
 
-    return httpx.Client(verify=context, limits=httpx.Limits(**_LIMITS), headers=_USER_AGENT)
-
-
-def _make_async_client(context: ssl.SSLContext) -> Any:
-    import httpx  # noqa: PLC0415 - see _trusted
-
-    return httpx.AsyncClient(verify=context, limits=httpx.Limits(**_LIMITS), headers=_USER_AGENT)
+    try:
+        return getattr(httpx, kind)(verify=context, limits=httpx.Limits(**_LIMITS), headers=_USER_AGENT)
+    except (httpx.InvalidURL, ImportError, ValueError) as error:
+        # The library's words may show the password that a proxy's URL holds.
+        problem = str(error)[:200] if isinstance(error, ImportError) else type(error).__name__
+    raise ConfigurationError(
+        f"The proxy that the environment names cannot be used: {problem}. Expected http:// or https:// URLs in "
+        "HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, and hosts in NO_PROXY; or give http_client= and http_async_client=."
+    )
 
 
 # They take nothing of a transport's, so that all transports can share them.
-_DEFAULT_CLIENTS: Final = DefaultClients(_trusted, _make_client, _make_async_client)
+_DEFAULT_CLIENTS: Final = DefaultClients(
+    _trusted, functools.partial(_make, "Client"), functools.partial(_make, "AsyncClient")
+)

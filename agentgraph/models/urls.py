@@ -122,10 +122,11 @@ def _checked(base_url: str) -> SplitResult:
     try:
         parts = urlsplit(base_url)
         # Asking for the port raises when it is no number.
-        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
+        fits = base_url.isprintable() and parts.scheme in {"http", "https"}
+        if fits and parts.hostname and parts.port != 0 and parts.hostname.encode("idna"):
             return parts
     except ValueError:
-        pass  # a broken bracket or port is told like every other base URL that is none
+        pass  # a broken bracket, host or port is told like every other base URL that is none
     shown = redact_url(base_url)[:200]
     raise ConfigurationError(
         f"base_url is {shown!r}. Expected an http or https URL with a host, e.g. 'http://localhost:8080/v1'. "

@@ -4,22 +4,22 @@ A wire format adds a class with its own settings and one method, `_call`, that m
 streamed, sync and async differ only in which function of `wire` is called.
 """
 
+import warnings
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import LanguageModelInput
+from langchain_core.language_models.model_profile import ModelProfile
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import (
-    SecretStr,
-)
+from pydantic import SecretStr, model_validator
 
 from agentgraph.errors import AuthenticationError, ConfigurationError
 from agentgraph.models import openai_structured as structured
@@ -30,9 +30,12 @@ from agentgraph.models.urls import redact_url
 from agentgraph.models.wire import Link, WireCall, acomplete, astream_chunks, complete, stream_chunks
 from agentgraph.models.wire_settings import ServerSettings, from_environment
 
-__all__ = ["WireChatModel"]
+__all__ = ["CALLS_IN_TEXT", "WireChatModel"]
 
 _KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
+CALLS_IN_TEXT = "tool_calls_in_text"
+"""The key of a profile that says that the model writes tool calls into its text."""
+
 # What belongs to the connection; sent as parameters of the API they would be refused, and show the key.
 _OF_THE_MODEL = frozenset(
     {
@@ -70,7 +73,10 @@ class WireChatModel(ServerSettings):
         temperature: and `top_p`, `stop`: parameters that all formats know. What is None is not sent.
         max_tokens: the limit of an answer's tokens.
         extra_body: further parameters, sent as they are; they win over all others.
-        profile: what the model can do, where that is not known by its name.
+        profile: what the model can do, where that is not known by its name. Small models write tool calls into their
+            text where the server does not know their way of writing them (bare or fenced JSON, `<tool_call>`,
+            `[TOOL_CALLS]`, `<|python_tag|>`): `{"tool_calls_in_text": True}` has these read as tool calls, if they are
+            calls of tools that were bound, and hides their text while it is streamed.
 
     Raises:
         ConfigurationError: an argument is unknown, or out of its range.
@@ -123,9 +129,11 @@ class WireChatModel(ServerSettings):
             return {**own, **self.default_headers}
         own_client = self.http_client is not None or self.http_async_client is not None
         if not own_client and self._needs_key(server):
+            tokens: tuple[str, ...] = getattr(self, "token_variables", ())
+            arguments = "api_key= or auth_token=" if tokens else "api_key="
             raise AuthenticationError(
                 f"{self.provider}: no API key for {redact_url(server)}. Set the environment variable "
-                f"{' or '.join(self.key_variables)}, or give api_key=.",
+                f"{' or '.join((*self.key_variables, *tokens))}, or give {arguments}.",
                 provider=self.provider,
                 url=redact_url(server),
             )
@@ -143,6 +151,7 @@ class WireChatModel(ServerSettings):
             self.max_concurrency,
             self.http_client,
             self.http_async_client,
+            self._calls_in_text(),
             self._fixed_headers(),
         )
         link: Link | None = self._link
@@ -161,8 +170,21 @@ class WireChatModel(ServerSettings):
                 version_prefix=self._version_prefix(server),
             )
             secrets = tuple(made_of[1].values())
-            link = self._link = Link(made_of, transport, Origin(self.provider, redact_url(transport.url("")), secrets))
+            origin = Origin(self.provider, redact_url(transport.url("")), secrets)
+            link = self._link = Link(made_of, transport, origin, calls_in_text=self._calls_in_text())
         return link
+
+    def _calls_in_text(self) -> bool:
+        profile: Mapping[str, Any] = self.profile or {}
+        return profile.get(CALLS_IN_TEXT) is True
+
+    @model_validator(mode="after")
+    def _check_profile_keys(self) -> Self:
+        """Warn of unknown keys in the profile, as langchain-core does, whose check knows only its own."""
+        unknown = sorted((self.profile or {}).keys() - ModelProfile.__annotations__.keys() - {CALLS_IN_TEXT})
+        if unknown:
+            warnings.warn(f"The profile has the unknown keys {unknown!r:.500}; nothing reads them.", stacklevel=2)
+        return self
 
     # Calls
 
@@ -175,9 +197,11 @@ class WireChatModel(ServerSettings):
     def _checked(self, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments of one call, without any that belong to the model."""
         if misplaced := sorted(_OF_THE_MODEL & kwargs.keys()):
+            own = ", ".join(name.replace("extra_headers", "default_headers") for name in misplaced)
             raise ConfigurationError(
-                f"{', '.join(misplaced)}: given for one call, where only parameters of the API can be set. Give it to "
-                f"{type(self).__name__} when it is built, or to another one (model_copy(update={{...}}))."
+                f"{', '.join(misplaced)}: given for one call, where only parameters of the API can be set. Give "
+                f"{own.replace('extra_query', 'default_query')} to {type(self).__name__} when it is built, or "
+                "to a copy of the model (model_copy(update={...}))."
             )
         return kwargs
 

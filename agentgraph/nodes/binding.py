@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -11,6 +11,7 @@ from langchain_core.runnables.base import RunnableBinding
 from langchain_core.tools import BaseTool
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
+from agentgraph.nodes.demands import Demand, demand_of
 from agentgraph.requests import ModelRequest
 from agentgraph.structured_output import Binding
 
@@ -22,10 +23,17 @@ KEPT_BINDINGS = 32
 
 @dataclass(frozen=True)
 class BoundModel:
-    """A model with its tools and settings, ready to be called with messages."""
+    """A model with its tools and settings, ready to be called with messages.
+
+    Attributes:
+        invoke: calls it.
+        ainvoke: the same, awaited.
+        demand: the call that each answer has to hold, None for none.
+    """
 
     invoke: Callable[[list[Any]], Any]
     ainvoke: Callable[[list[Any]], Awaitable[Any]]
+    demand: Demand | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,10 @@ class Binder:
         kept = self._kept.get(key)
         if kept is not None:
             return kept[0]
-        bound = _callable(self._bind(request.model, tools, choice, settings))
+        bound = replace(
+            _callable(self._bind(request.model, tools, choice, settings)),
+            demand=_demand(request.model, tools, choice, settings, needs),
+        )
         if key is not None:
             self._keep(key, (bound, (request.model, tools)))
         return bound
@@ -111,6 +122,16 @@ class Binder:
             )
 
 
+def _demand(model: Any, tools: list[Any], choice: Any, settings: dict[str, Any], needs: Binding) -> Demand | None:
+    """What a binding demands of each answer."""
+    while isinstance(model, RunnableBinding):
+        model, settings = model.bound, {**model.kwargs, **settings}
+    demand = demand_of(model, tools, choice, settings)
+    if demand is None or not needs.tools:
+        return demand
+    return replace(demand, structured=any(tool.name in demand.names for tool in needs.tools))
+
+
 def _callable(bound: Any) -> BoundModel:
     """What is called for a bound model.
 
@@ -145,6 +166,12 @@ def can_bind_tools(model: Any) -> bool:
 
 def no_native_tools(model: Any) -> str:
     """The error text for tools given to a model that takes none."""
+    if not isinstance(model, BaseChatModel | RunnableBinding):
+        return (
+            f"{type(model).__name__} is no chat model and has no bind_tools, but tools (or a structured answer by "
+            "call) are given. Give the chat model itself; for with_retry that is max_retries= of the model, or "
+            "ModelRetryMiddleware."
+        )
     return (
         f"{type(model).__name__} has no native tool calling, but tools (or a structured answer by call) are given. "
         'Pass create_agent(..., tool_protocol="json"), which writes tool calls as text, or take a model with tools.'

@@ -24,6 +24,7 @@ from agentgraph.history import (
 )
 from agentgraph.hooks import HOOKS
 from agentgraph.nodes.binding import Binder
+from agentgraph.nodes.demands import ask_for_call, was_asked
 from agentgraph.nodes.effects import Effect, Steps, aperform, perform
 from agentgraph.nodes.hook import Channels, Hook, Passage, arrival, identified, reduces, run_hooks
 from agentgraph.progress import count_malformed, count_rounds
@@ -100,6 +101,8 @@ class ModelNode(Runnable[Any, Any]):
             checked=request.messages,
             history=passage.state()["messages"],
             structured=progress.get("structured", 0),
+            asked=progress.get("forced", False) or was_asked(request.messages),
+            forced=progress.get("forced", False),
         )
         composed = yield Effect(self.call.sync, self.call.asynchronous, (record_in(request, record),))
         note, progress = _judged(composed.value, record, progress)
@@ -155,8 +158,11 @@ class ModelNode(Runnable[Any, Any]):
         answer = yield Effect(bound.invoke, bound.ainvoke, (_outgoing(request),))
         record = record_of(request)
         message = self._own(answer, record.history)
+        if bound.demand is not None and bound.demand.missed_by(message):
+            return ModelResponse([message, *ask_for_call(bound.demand, message, record)])
         reading = form.read(message)
-        record.missing = _missing(reading, record)
+        record.missing, record.kind = _missing(reading, record), "structured_response"
+        record.forced = record.forced and not message.tool_calls
         return ModelResponse([message, *reading.messages], reading.structured_response)
 
     def _own(self, answer: Any, history: Sequence[Any]) -> AIMessage:
@@ -233,10 +239,15 @@ def _judged(
             "Some models have nothing to add after a tool result: say in the system prompt that a final answer is "
             "expected, or let the last tool return directly."
         )
-    counted: RunProgress = {**count_malformed(progress, last), "empty": empty, "structured": record.structured}
+    counted: RunProgress = {
+        **count_malformed(progress, last),
+        "empty": empty,
+        "structured": record.structured,
+        "forced": record.forced,
+    }
     if last.tool_calls or not (empty or record.missing):
         return None, counted
-    kind, text = ("empty_turn", EMPTY_TURN) if empty else ("structured_response", record.missing or "")
+    kind, text = ("empty_turn", EMPTY_TURN) if empty else (record.kind, record.missing or "")
     return AskAgain(kind=kind, text=text, message_id=last.id or ""), counted
 
 

@@ -327,8 +327,9 @@ class ProtocolChatModel(BaseChatModel):
         return inner if isinstance(inner, BaseChatModel) else None
 
     def _resolve_model_profile(self) -> ModelProfile | None:
-        known = self._chat_model.profile if self._chat_model else None
-        return cast("ModelProfile", {**(known or {}), "tool_calling": True, "structured_output": False})
+        known = dict(self._chat_model.profile or {}) if self._chat_model else {}
+        known.pop("tool_calls_in_text", None)  # the protocol reads the text; langchain-core warns of keys of ours
+        return cast("ModelProfile", {**known, "tool_calling": True, "structured_output": False})
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         if self._chat_model is None:

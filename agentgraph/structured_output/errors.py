@@ -86,7 +86,8 @@ class MissingStructuredOutputError(StructuredOutputError):
         given = f"refused: {excerpt(refusal, 300)!r}" if refusal else f"wrote: {excerpt(str(ai_message.text), 300)!r}"
         super().__init__(
             f"The model gave no structured answer. Expected {expected}; it {given}. "
-            "Try a more capable model, another strategy, or a system prompt that asks for this answer."
+            "Try a more capable model, a system prompt that asks for this answer, or another strategy: "
+            "ProviderStrategy(...) where the server keeps answers to a schema, else ToolStrategy(...)."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

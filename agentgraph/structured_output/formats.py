@@ -12,6 +12,7 @@ from langchain_core.tools import BaseTool
 from pydantic_core import to_json
 
 from agentgraph.errors import ConfigurationTypeError
+from agentgraph.models.refusals import refusal_in
 from agentgraph.structured_output.errors import (
     MissingStructuredOutputError,
     MultipleStructuredOutputsError,
@@ -270,8 +271,6 @@ def _value_text(value: Any) -> str:
 
 
 def _refusal(message: AIMessage) -> str | None:
-    """Find the refusal of the model's or provider's that stands in place of an answer (OpenAI's `refusal`)."""
-    content = message.content if isinstance(message.content, list) else []
-    blocks = [block for block in content if isinstance(block, dict) and block.get("type") == "refusal"]
-    found = blocks[0].get("refusal") if blocks else message.additional_kwargs.get("refusal")
-    return str(found or "no reason given") if blocks or found else None
+    """Find the refusal of the model's or provider's that stands in place of an answer."""
+    refusal = refusal_in(message)
+    return None if refusal is None else refusal["refusal"] or "no reason given"

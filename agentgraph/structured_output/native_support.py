@@ -3,6 +3,10 @@
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
+
+from agentgraph.models.gemini_profiles import gemini_row
+from agentgraph.models.presets import preset_of
 
 __all__ = ["supports_native"]
 
@@ -28,6 +32,8 @@ _EXCEPTIONS = re.compile(
 )
 _GEMINI = re.compile(r"gemini(?:-(\d+))?")
 _FIRST_GEMINI_WITH_BOTH = 3
+# Its server keeps the whole answer to the schema, so that no call can be written.
+_EITHER_OR = frozenset({"ollama"})
 
 
 def supports_native(model: Any, *, tools_bound: bool = False) -> bool:
@@ -35,7 +41,8 @@ def supports_native(model: Any, *, tools_bound: bool = False) -> bool:
 
     Args:
         model: a chat model, or the name of one. Its `profile["structured_output"]` decides, if known, else its name.
-        tools_bound: whether the same call has tools; Gemini before 3 cannot have both.
+        tools_bound: whether the same call has tools. Gemini before 3 refuses both together; Ollama, and the compatible
+            servers whose preset says so, let the schema win and call nothing.
 
     Returns:
         True if it does; False if it does not or nothing is known of it: tool calling then works in any case.
@@ -48,10 +55,22 @@ def supports_native(model: Any, *, tools_bound: bool = False) -> bool:
     profile = getattr(model, "profile", None)
     known = profile.get("structured_output") if isinstance(profile, Mapping) else None
     if known is None:
-        return bool(_SUPPORTING.search(name)) and not _EXCEPTIONS.search(name)
+        known = bool(_SUPPORTING.search(name)) and not _EXCEPTIONS.search(name)
+    return bool(known) and not (tools_bound and _clashes(model, name))
+
+
+def _clashes(model: Any, name: str) -> bool:
+    """Whether a schema and tools in one request get in each other's way."""
+    provider, server = getattr(model, "provider", None), getattr(model, "base_url", None)
+    told = provider if isinstance(provider, str) else ""
+    preset = preset_of(told, (urlsplit(server).hostname or "").lower() if isinstance(server, str) else "")
+    if told in _EITHER_OR or (preset is not None and not preset.schema_beside_tools):
+        return True
     gemini = _GEMINI.search(name)
-    clashes = gemini is not None and int(gemini[1] or 0) < _FIRST_GEMINI_WITH_BOTH
-    return bool(known) and not (tools_bound and clashes)
+    if gemini is None:
+        return False
+    row = gemini_row(name)
+    return int(gemini[1] or 0) < _FIRST_GEMINI_WITH_BOTH if row is None else not row.schema_beside_tools
 
 
 def _name_of(model: Any) -> str:

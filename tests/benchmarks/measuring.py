@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import os
 import resource
 import statistics
@@ -18,7 +19,7 @@ from langchain_core.messages import HumanMessage
 from tests.benchmarks.rivals import Rival
 from tests.benchmarks.workloads import Workload
 
-__all__ = ["Samples", "import_costs", "run_costs", "summary"]
+__all__ = ["Samples", "import_costs", "interleaved", "run_costs", "summary"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,20 +54,24 @@ def run_costs(
                     runners[rival.name] = runner
             except Exception as error:
                 absent[rival.name] = f"{type(error).__name__}: {error}"
-        return _interleaved(runners, repetitions, runs), absent
+        return interleaved(runners, repetitions, runs), absent
 
 
 def _runner(graph: Any, workload: Workload, loop: asyncio.Runner) -> Callable[[], Any] | None:
     """One run of a graph, checked once."""
     if graph is None:
         return None
-    config = {"recursion_limit": 1000}
+    number = itertools.count()
+
+    def config() -> Any:
+        # With a checkpointer each run has a thread of its own.
+        return {"recursion_limit": 1000, "configurable": {"thread_id": str(next(number))}}
 
     def run() -> Any:
-        return graph.invoke({"messages": [HumanMessage("go")]}, config)
+        return graph.invoke({"messages": [HumanMessage("go")]}, config())
 
     async def arun() -> Any:
-        return await graph.ainvoke({"messages": [HumanMessage("go")]}, config)
+        return await graph.ainvoke({"messages": [HumanMessage("go")]}, config())
 
     def run_async() -> Any:
         return loop.run(arun())
@@ -78,7 +83,14 @@ def _runner(graph: Any, workload: Workload, loop: asyncio.Runner) -> Callable[[]
     return runner
 
 
-def _interleaved(runners: Mapping[str, Callable[[], Any]], repetitions: int, runs: int) -> Samples:
+def interleaved(runners: Mapping[str, Callable[[], Any]], repetitions: int, runs: int) -> Samples:
+    """Let all take turns; each turn begins with another one.
+
+    Args:
+        runners: one run of each.
+        repetitions: samples for each.
+        runs: runs in a sample; a sample is their mean.
+    """
     samples: Samples = {name: [] for name in runners}
     names = list(runners)
     for repetition in range(repetitions):

@@ -10,6 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Send
 
+from tests.benchmarks.stacks import ready_made, saver_of, tools_beside
 from tests.benchmarks.workloads import CountingModel, Workload, counting_tool
 
 __all__ = ["BASE", "RIVALS", "Rival"]
@@ -61,7 +62,7 @@ def _handwritten(workload: Workload) -> Any:
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", route, ["tools", END])
     graph.add_edge("tools", "model")
-    return graph.compile()
+    return graph.compile(checkpointer=saver_of(workload))
 
 
 def _idle_stack(base: type[Any], count: int, mark: Callable[[Any], Any]) -> list[Any]:
@@ -78,15 +79,26 @@ def _idle_stack(base: type[Any], count: int, mark: Callable[[Any], Any]) -> list
     return [type(f"Idle{number}", (base,), dict(body))() for number in range(count)]
 
 
-def _agent(module: str, base: str, mark: Callable[[Any], Any]) -> Callable[[Workload], Any]:
-    """Builds with the `create_agent` of a module, imported when it is first needed."""
+def _agent(module: str, catalogue: str, base: str, mark: Callable[[Any], Any]) -> Callable[[Workload], Any]:
+    """Builds with the `create_agent` of a module, imported when it is first needed.
+
+    Args:
+        module: of `create_agent`.
+        catalogue: of its ready-made middleware.
+        base: the class that idle middleware is made from.
+        mark: is applied to each of its hooks.
+    """
 
     def build(workload: Workload) -> Any:
         create_agent = importlib.import_module(module).create_agent
         owner, _, name = base.rpartition(".")
-        stack = _idle_stack(getattr(importlib.import_module(owner), name), workload.middleware, mark)
         model = CountingModel(rounds=workload.rounds, tools=workload.tools)
-        return create_agent(model, [counting_tool()], middleware=stack)
+        if workload.catalogue:
+            stack = ready_made(catalogue, model)
+        else:
+            stack = _idle_stack(getattr(importlib.import_module(owner), name), workload.middleware, mark)
+        tools = [counting_tool(), *tools_beside(workload)]
+        return create_agent(model, tools, middleware=stack, checkpointer=saver_of(workload))
 
     return build
 
@@ -99,11 +111,13 @@ def _inline(function: Any) -> Any:
     return importlib.import_module("agentgraph.decorators").hook_config(inline=True)(function)
 
 
-_agentgraph_inline = _agent("agentgraph", "agentgraph.hooks.AgentMiddleware", _inline)
+_OURS = "agentgraph.middleware"
+_THEIRS = "langchain.agents.middleware"
+_agentgraph_inline = _agent("agentgraph", _OURS, "agentgraph.hooks.AgentMiddleware", _inline)
 
 RIVALS = (
     Rival(BASE, _handwritten),
-    Rival("langchain", _agent("langchain.agents", "langchain.agents.middleware.AgentMiddleware", _as_it_is)),
-    Rival("agentgraph", _agent("agentgraph", "agentgraph.hooks.AgentMiddleware", _as_it_is)),
+    Rival("langchain", _agent("langchain.agents", _THEIRS, f"{_THEIRS}.AgentMiddleware", _as_it_is)),
+    Rival("agentgraph", _agent("agentgraph", _OURS, "agentgraph.hooks.AgentMiddleware", _as_it_is)),
     Rival("agentgraph inline", lambda workload: _agentgraph_inline(workload) if workload.middleware else None),
 )

@@ -1,10 +1,11 @@
 """What agents cost, in CPU time: agentgraph, LangChain, and a graph written by hand, on the same fake model.
 
-    python -P tests/benchmarks/run.py [--quick] [--repetitions N] [--no-imports] [--json FILE]
+    python -P tests/benchmarks/run.py [--quick] [--repetitions N] [--no-imports] [--no-streams] [--json FILE]
 
 CPU time of the whole process with all its threads, so that other work on the machine disturbs little; the rivals take
 turns in one process. The table shows medians and, in brackets, their ratio to the graph written by hand (which has no
-middleware, also where the others have some). Nothing here fails because something is slow: it measures.
+middleware, also where the others have some). Streamed answers of servers are measured as in `streaming`. Nothing here
+fails because something is slow: it measures.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.benchmarks import streaming
 from tests.benchmarks.measuring import import_costs, run_costs, summary
 from tests.benchmarks.rivals import BASE, RIVALS
 from tests.benchmarks.workloads import WORKLOADS
@@ -25,17 +27,18 @@ from tests.benchmarks.workloads import WORKLOADS
 __all__ = ["main", "measure", "table"]
 
 
-def measure(*, repetitions: int, runs: int, imports: bool) -> dict[str, Any]:
+def measure(*, repetitions: int, runs: int, imports: bool, streams: bool) -> dict[str, Any]:
     """Measure everything.
 
     Args:
         repetitions: samples for each rival and workload.
         runs: runs in a sample.
         imports: whether to measure imports as well.
+        streams: whether to measure streamed answers as well.
 
     Returns:
-        `about` (versions, settings), `runs` (workload -> rival -> medians), `imports` (statement -> medians), `absent`
-        (who could not take part, and why).
+        `about` (versions, settings), `runs` (workload -> rival -> medians), `imports` (statement -> medians), `streams`
+        (as `streaming.measure` gives them), `absent` (who could not take part, and why).
     """
     absent: dict[str, str] = {}
     costs: dict[str, Any] = {}
@@ -48,7 +51,15 @@ def measure(*, repetitions: int, runs: int, imports: bool) -> dict[str, Any]:
         samples, missing = import_costs(repetitions=max(1, repetitions // 3))
         imported = summary(samples)
         absent |= missing
-    return {"about": _about(repetitions, runs), "runs": costs, "imports": imported, "absent": absent}
+    streamed = streaming.measure(repetitions=max(1, repetitions // 2), chunks=500) if streams else {}
+    absent |= streamed.get("absent", {})
+    return {
+        "about": _about(repetitions, runs),
+        "runs": costs,
+        "imports": imported,
+        "streams": streamed.get("streams", {}),
+        "absent": absent,
+    }
 
 
 def _about(repetitions: int, runs: int) -> dict[str, Any]:
@@ -72,6 +83,9 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "CPU ms of a fresh process, median"
         for statement, cost in report["imports"].items():
             yield f"{statement:<34}{cost['median_ms']:>26.0f}"
+    if report["streams"]:
+        yield ""
+        yield streaming.table({**report, "absent": {}})
     for name, reason in report["absent"].items():
         yield f"absent: {name}: {reason}"
 
@@ -90,9 +104,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="few repetitions: a look, no measurement")
     parser.add_argument("--repetitions", type=int, help="samples for each rival and workload (31, quick 5)")
     parser.add_argument("--no-imports", action="store_true", help="leave the imports out")
+    parser.add_argument("--no-streams", action="store_true", help="leave the streamed answers out")
     given = parser.parse_args(arguments)
     repetitions = given.repetitions or (5 if given.quick else 31)
-    report = measure(repetitions=repetitions, runs=1 if given.quick else 3, imports=not given.no_imports)
+    report = measure(
+        repetitions=repetitions,
+        runs=1 if given.quick else 3,
+        imports=not given.no_imports,
+        streams=not given.no_streams,
+    )
     sys.stdout.write(table(report) + "\n")
     if given.json is not None:
         given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

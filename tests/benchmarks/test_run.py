@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 
 PROGRAM = Path(__file__).with_name("run.py")
+ARGUMENTS = ("--quick", "--repetitions", "1", "--no-imports", "--no-streams")
 
 
 def test_the_program_writes_a_table_and_its_figures(tmp_path: Path) -> None:
     file = tmp_path / "costs.json"
     done = subprocess.run(  # noqa: S603 (our own interpreter and program)
-        [sys.executable, "-P", str(PROGRAM), "--quick", "--repetitions", "1", "--no-imports", "--json", str(file)],
+        [sys.executable, "-P", str(PROGRAM), *ARGUMENTS, "--json", str(file)],
         capture_output=True,
         check=False,
         text=True,

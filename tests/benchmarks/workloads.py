@@ -16,17 +16,26 @@ __all__ = ["WORKLOADS", "CountingModel", "Workload", "counting_tool"]
 
 @dataclass(frozen=True)
 class Workload:
-    """One run of an agent: so many rounds of so many tool calls, then a text."""
+    """One run of an agent: so many rounds of so many tool calls, then a text.
+
+    Attributes:
+        rounds: of tool calls.
+        tools: calls in a round.
+        asynchronous: whether it is awaited.
+        middleware: how many idle ones are mounted.
+        catalogue: whether a stack of ready-made ones is mounted instead, with a checkpointer.
+    """
 
     rounds: int
     tools: int
     asynchronous: bool = False
     middleware: int = 0
+    catalogue: bool = False
 
     @property
     def name(self) -> str:
         """How it is called in tables and in JSON."""
-        stack = f" + {self.middleware} middleware" if self.middleware else ""
+        stack = " + catalogue" if self.catalogue else f" + {self.middleware} middleware" if self.middleware else ""
         return f"{self.rounds} x {self.tools} {'async' if self.asynchronous else 'sync'}{stack}"
 
     @property
@@ -43,6 +52,8 @@ WORKLOADS = (
     Workload(5, 10, asynchronous=True),
     Workload(5, 1, middleware=5),
     Workload(5, 1, asynchronous=True, middleware=5),
+    Workload(5, 1, catalogue=True),
+    Workload(5, 1, asynchronous=True, catalogue=True),
 )
 
 

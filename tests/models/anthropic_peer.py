@@ -41,6 +41,9 @@ def check(body: Mapping[str, Any]) -> None:
 def check_tools(body: Mapping[str, Any]) -> None:
     if body.get("tool_choice") and not body.get("tools"):
         raise Refused("tool_choice may only be specified while providing tools")
+    blocks = [block for message in body["messages"] for block in blocks_of(message["content"])]
+    if not body.get("tools") and {"tool_use", "tool_result"} & {block["type"] for block in blocks}:
+        raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools")
     if body.get("thinking") and body.get("tool_choice", {}).get("type") in {"any", "tool"}:
         raise Refused("Thinking may not be enabled when tool_choice forces tool use.")
     for tool in body.get("tools", []):

@@ -3,8 +3,6 @@
 import asyncio
 import logging
 import pickle
-import subprocess
-import sys
 import traceback
 from typing import Any
 
@@ -308,20 +306,8 @@ def test_tracing_knows_provider_model_and_settings() -> None:
         ("gemini-3.1-flash-lite", 1_048_576),
         ("gemini-flash-latest", 1_048_576),
         ("gemini-2.5-flash-image", None),
-        ("gemma-3-27b-it", None),
+        ("gemma-3-27b-it", 131_072),
     ],
 )
 def test_known_models_have_a_profile(model: str, window: int | None) -> None:
     assert (gemini_profile(model) or {}).get("max_input_tokens") == window
-
-
-def test_it_brings_no_other_providers_modules() -> None:
-    script = (
-        "import sys, agentgraph.models.gemini\n"
-        "shared = {'openai_structured', 'openai_request', 'openai_tool_calls'}\n"
-        "ours = [m.rpartition('.')[2] for m in sys.modules if m.startswith('agentgraph.models.')]\n"
-        "others = [m for m in ours if m.startswith(('openai', 'anthropic', 'ollama')) and m not in shared]\n"
-        "print(others, [m for m in sys.modules if m.split('.')[0] in ('httpx', 'google')])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 our own script
-    assert done.stdout == "[] []\n"

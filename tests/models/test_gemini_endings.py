@@ -41,7 +41,6 @@ ENDINGS: dict[str, type[ModelError]] = {
     "ESCALATION": ContentFilterError,
     "PUP_LIMITED_DISABLED": AuthenticationError,
     "MODEL_ARMOR": ContentFilterError,
-    "SOMETHING_NEW": ServerError,
 }
 RETRYABLE = {
     "FINISH_REASON_UNSPECIFIED",

@@ -182,7 +182,8 @@ def test_another_providers_turn_is_sent_without_what_only_it_understands(
     ],
 )
 def test_only_newer_models_ask_for_signatures(name: str, signed: bool) -> None:
-    assert dialect_of(name) == Dialect(signed=signed, media_in_results=signed)
+    dialect = dialect_of(name)
+    assert (dialect.signed, dialect.media_in_results) == (signed, signed)
 
 
 def test_calls_that_could_not_be_read_are_told_as_they_were() -> None:

@@ -291,7 +291,7 @@ def test_a_structured_answer_that_was_cut_off_is_an_error(server: WireServer) ->
 
 
 def test_the_profile_knows_the_window_that_was_set() -> None:
-    known = {"structured_output": False, "tool_choice": False}
+    known = {"structured_output": True, "tool_choice": False}
     for settings in ({"num_ctx": 8192}, {"options": {"num_ctx": 8192}}):
         assert ChatOllama(model="m", **settings).profile == {**known, "max_input_tokens": 8192}
     assert ChatOllama(model="m").profile == known

@@ -168,7 +168,7 @@ def test_a_misspelt_argument_is_an_error_that_does_not_show_the_key() -> None:
     [
         ({"base_url": "localhost:8000"}, "base_url is 'localhost:8000'. Expected an http or https URL"),
         ({"timeout": -1}, "timeout is -1.0. Expected seconds"),
-        ({"timeout": "soon"}, "timeout: Input should be a valid number"),
+        ({"timeout": "soon"}, "timeout: expected seconds as a number, or agentgraph.models.call.Timeouts"),
         ({"max_retries": -1}, "max_retries: Input should be greater than or equal to 0"),
         ({"mirostat": 2}, "there is no argument 'mirostat'; give parameters of the server in extra_body"),
     ],

@@ -259,8 +259,8 @@ def test_limits_given_to_the_users_client_hold_and_the_librarys_own_do_not(clien
 
 
 def test_the_errors_of_a_client_are_those_of_its_library() -> None:
-    assert library_errors(TunedClient()) == (httpx.HTTPError,)
-    assert library_errors(TunedAsyncClient()) == (httpx2.HTTPError,)
+    assert library_errors(TunedClient()) == (httpx.HTTPError, httpx.InvalidURL)
+    assert library_errors(TunedAsyncClient()) == (httpx2.HTTPError, httpx2.InvalidURL)
     assert library_errors(object()) == ()
 
 

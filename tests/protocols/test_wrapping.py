@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.runnables import RunnableGenerator
 
 from agentgraph.errors import ConfigurationError
+from agentgraph.models.openai import ChatOpenAI
 from agentgraph.protocols import ProtocolChatModel
 from agentgraph.testing import FunctionModel, ScriptedModel
 
@@ -178,3 +179,9 @@ def test_a_model_that_is_not_known_yet_can_be_wrapped() -> None:
     assert model._identifying_params == {"protocol": "json", "model": "RunnableSequence"}
     assert model._get_ls_params()["ls_model_type"] == "chat"
     assert model.bind_tools([ADD]).invoke("1 + 2").tool_calls[0]["args"] == {"a": 1, "b": 2}
+
+
+def test_a_profile_with_a_key_of_our_own_is_taken_over_without_it() -> None:
+    inner = ChatOpenAI(model="m", profile={"tool_calls_in_text": True, "max_input_tokens": 9})
+    model = ProtocolChatModel(model=inner, protocol="json")
+    assert model.profile == {"max_input_tokens": 9, "tool_calling": True, "structured_output": False}
