@@ -77,7 +77,7 @@ def clean_message(message: Any, rule: ResolvedRule) -> Any:
     """
     if not isinstance(message, BaseMessage):
         return message
-    changes: dict[str, Any] = {"content": clean_content(message.content, rule)}
+    changes: dict[str, Any] = {"content": clean_content(message.content, rule)} if message.content else {}
     if isinstance(message, AIMessage):
         changes["tool_calls"] = [clean_call(call, rule) for call in message.tool_calls]
         changes["invalid_tool_calls"] = [clean_call(call, rule) for call in message.invalid_tool_calls]
@@ -95,10 +95,12 @@ def clean_message(message: Any, rule: ResolvedRule) -> Any:
 
 def clean_call(call: Any, rule: ResolvedRule) -> Any:
     """A tool call, a part of one or an unreadable one, without sensitive values in its arguments."""
-    cleaned = {**call, "args": clean_json(call.get("args"), rule)}
+    given = call.get("args")
+    args = clean_json(given, rule)
     if isinstance(call.get("error"), str):
-        cleaned["error"] = rule.text(call["error"])
-    return call if cleaned == call else cleaned
+        cleaned = {**call, "args": args, "error": rule.text(call["error"])}
+        return call if cleaned == call else cleaned
+    return call if args is given else {**call, "args": args}
 
 
 def clean_content(content: Any, rule: ResolvedRule) -> Any:
@@ -272,8 +274,9 @@ def _pair_with(pair: Any, change: Callable[[Any], Any]) -> Any:
 
 def newest(messages: Sequence[Any]) -> frozenset[int]:
     """Which messages are new to the model: the last of the user, and the tool results that nothing follows."""
-    last = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)][-1:]
     end = len(messages)
+    last = next((place for place in range(end - 1, -1, -1) if isinstance(messages[place], HumanMessage)), None)
     while end and isinstance(messages[end - 1], ToolMessage):
         end -= 1
-    return frozenset([*last, *range(end, len(messages))])
+    results = range(end, len(messages))
+    return frozenset(results if last is None else [last, *results])

@@ -240,8 +240,9 @@ class HumanInTheLoopMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
         to_run: ToolCall = call if edit is None else {**call, "name": edit["name"], "args": edit["args"]}
         if review is not None and review["allowed"].get(call["id"] or "") == digest_of(to_run):
             return _changed(request, to_run)
-        put = memory_of(request).edited.get(digest_of(to_run), Put(to_run, call))
-        return self._ask(put, request)
+        edited = memory_of(request).edited
+        put = edited.get(digest_of(to_run)) if edited else None
+        return self._ask(put or Put(to_run, call), request)
 
     def _ask(self, put: Put, request: ToolCallRequest) -> ToolCallRequest | ToolMessage:
         """Ask about one call until nothing is open."""
@@ -280,14 +281,14 @@ class HumanInTheLoopMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
 
     def _told(self, result: Any, request: ToolCallRequest, ran: ToolCallRequest) -> Any:
         """The result, with the notice where a person has edited the call."""
-        if digest_of(ran.tool_call) == digest_of(request.tool_call):
+        if ran is request or digest_of(ran.tool_call) == digest_of(request.tool_call):
             return result
         return with_notice(result, request.tool_call, ran.tool_call, self.edit_notice)
 
 
 def _changed(request: ToolCallRequest, call: ToolCall) -> ToolCallRequest:
     """The request for another call; its tool is None where the agent has none of that name, which the model is told."""
-    if digest_of(call) == digest_of(request.tool_call):
+    if call is request.tool_call or digest_of(call) == digest_of(request.tool_call):
         return request
     if call["name"] == request.tool_call["name"]:
         return request.override(tool_call=call)

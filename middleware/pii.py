@@ -32,6 +32,7 @@ from ._pii_detectors import (
 )
 from ._pii_messages import answer_with, clean_message, clean_value, newest, restored
 from ._pii_rules import PIIDetectionError, RedactionRule, Strategy
+from ._pii_seen import SeenMessages
 
 __all__ = [
     "PIIDetectionError",
@@ -127,6 +128,8 @@ class PIIMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
         )
         self._field = f"pii_{pii_type}_arguments"
         self._slow = detector is not None and not isinstance(detector, str)
+        # A function of the user's may find something else the next time, so what it looked at is not remembered.
+        self._seen = None if self._slow else SeenMessages()
         if apply_to_output:
             kept = NotRequired[Annotated[dict[str, SecretStr], PrivateStateAttr]]
             self.state_schema = TypedDict("PIIState", {self._field: kept})  # type: ignore[misc] # the field's name is known at run time only
@@ -215,23 +218,28 @@ class PIIMiddleware(AgentMiddleware[StateT, ContextT, ResponseT]):
     def _cleaned(self, messages: Sequence[Any]) -> list[Any]:
         """The conversation as it may be stored and sent."""
         fresh = newest(messages) if self.strategy == "block" else frozenset()
-        return [
-            (
-                clean_message(self._checked(message) if place in fresh else message, self._soft)
-                if isinstance(message, self._looked_at)
-                else message
-            )
-            for place, message in enumerate(messages)
-        ]
+        return [self._cleaned_one(message, place in fresh) for place, message in enumerate(messages)]
 
-    def _checked(self, message: BaseMessage) -> BaseMessage:
-        """A message that may block."""
+    def _cleaned_one(self, message: Any, is_fresh: bool) -> Any:
+        seen = self._seen
+        if not is_fresh and seen is not None and seen.has(message):
+            return message
+        if not isinstance(message, self._looked_at):
+            return message
+        if is_fresh:
+            self._checked(message)
+        cleaned = clean_message(message, self._soft)
+        if seen is not None and cleaned is message:
+            seen.add(message)
+        return cleaned
+
+    def _checked(self, message: BaseMessage) -> None:
+        """Refuse a message that blocks."""
         found = message.additional_kwargs.get(_BLOCKED, {}).get(self.pii_type)
         if found:
             places = [PIIMatch(type=self.pii_type, value="", start=start, end=end) for start, end in found]
             raise PIIDetectionError(self.pii_type, places)
         clean_message(message, self._rule)
-        return message
 
     def _kept(self, messages: Sequence[Any]) -> dict[str, SecretStr]:
         """The real arguments of the calls that will run."""

@@ -1,7 +1,7 @@
 """Context editing: what the model is sent, and what stays in the state."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
@@ -10,6 +10,7 @@ from agentgraph.errors import ConfigurationError
 from agentgraph.middleware import ClearToolUsesEdit, ContextEditingMiddleware
 from agentgraph.testing import ScriptedModel, ai, answer, assert_valid_history, tool_call
 from tests.middleware.approving import WAYS
+from tests.middleware.test_summarization_sizes import histories
 
 MARK = {"context_editing": {"cleared": True, "strategy": "clear_tool_uses"}}
 PATHS = "abcdef"
@@ -183,6 +184,41 @@ def test_whatever_is_cleared_the_history_stays_valid_and_the_newest_stay(count, 
     assert shown(after) == "-" * need + PATHS[need:count]
     assert [m.id for m in after] == [m.id for m in before]
     assert cleared == need
+
+
+def sent(history, *middleware):
+    """What the model is sent of a history, and what the state is afterwards."""
+    model = ScriptedModel("Fine.", strict=False)
+    result = create_agent(model, middleware=list(middleware)).invoke({"messages": history})
+    return model.requests[0].messages, result["messages"][:-1]
+
+
+@settings(deadline=None)  # two agents are built for each history
+@given(
+    history=histories(),
+    trigger=st.integers(0, 40),
+    keep=st.integers(0, 3),
+    least=st.integers(0, 40),
+    inputs=st.booleans(),
+    exclude=st.sampled_from([(), ("look",)]),
+)
+def test_any_history_comes_out_valid_and_only_old_results_are_cleared(history, trigger, keep, least, inputs, exclude):
+    edit = ClearToolUsesEdit(trigger, least, keep, inputs, exclude, placeholder="-")
+    # Two of the same: what is cleared already is left alone.
+    middleware = ContextEditingMiddleware(edits=[edit, edit], token_counter=letters)
+    (plain, stored), (after, kept) = sent(history), sent(history, middleware)
+    assert_valid_history(after)
+    # Ids that were missing or doubled are drawn anew in each run, so contents are compared.
+    assert [(m.type, m.content) for m in kept] == [(m.type, m.content) for m in stored]
+    assert [m.type for m in after] == [m.type for m in plain]
+    results = [place for place, message in enumerate(plain) if message.type == "tool"]
+    may = set(results[: len(results) - keep]) if letters(plain) > trigger and not exclude else set()
+    cleared = {place for place in results if after[place].response_metadata.get("context_editing")}
+    assert cleared <= may
+    assert {after[place].text for place in cleared} <= {"-"}
+    edited_too = cleared | {place for place, message in enumerate(plain) if inputs and message.type == "ai"}
+    others = sorted(set(range(len(plain))) - edited_too)
+    assert [after[place].content for place in others] == [plain[place].content for place in others]
 
 
 @pytest.mark.parametrize(
