@@ -1,11 +1,10 @@
 """The public door to middleware: the contract, and the ready-made entries that there are.
 
-Everything is imported from here: `from agentgraph.middleware import AgentMiddleware`. Of LangChain's entries those that
-have no counterpart here yet are mounted as they are; asking for one says so.
+Everything is imported from here: `from agentgraph.middleware import AgentMiddleware`. The file of an entry is loaded
+when one of its names is first used.
 """
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 from langgraph.runtime import Runtime
@@ -47,7 +46,29 @@ from agentgraph.state import (
 from agentgraph.tracing import configure_trace_policy
 
 if TYPE_CHECKING:
+    from .approval_policy import (
+        ApprovalGrant,
+        ApprovalPolicyMiddleware,
+        ApprovalPolicyState,
+        ApprovalRule,
+        ApprovalVerdict,
+        Argument,
+        Caller,
+    )
+    from .auto_mode import AutoModeMiddleware, ClassificationError
+    from .budget import (
+        Budget,
+        BudgetExceededError,
+        BudgetKey,
+        BudgetMiddleware,
+        BudgetState,
+        Degrade,
+        Price,
+        Usage,
+        usage_of,
+    )
     from .context_editing import ClearToolUsesEdit, ContextEdit, ContextEditingMiddleware
+    from .file_search import FilesystemFileSearchMiddleware
     from .human_in_the_loop import (
         Action,
         ActionRequest,
@@ -69,7 +90,9 @@ if TYPE_CHECKING:
     from .large_results import LargeResultMiddleware, LargeResultState
     from .model_call_limit import ModelCallLimitExceededError, ModelCallLimitMiddleware, ModelCallLimitState
     from .model_fallback import ModelFallbackMiddleware
+    from .model_refusal import ModelRefusalMiddleware
     from .model_retry import ModelRetryMiddleware
+    from .model_router import ModelChoice, ModelRouterMiddleware, ModelRouterState
     from .pii import (
         PIIDetectionError,
         PIIMatch,
@@ -80,6 +103,16 @@ if TYPE_CHECKING:
         detect_ip,
         detect_mac_address,
         detect_url,
+    )
+    from .provider_tool_search import ProviderToolSearchMiddleware
+    from .shell import (
+        BaseExecutionPolicy,
+        CodexSandboxExecutionPolicy,
+        DockerExecutionPolicy,
+        HostExecutionPolicy,
+        ShellStartError,
+        ShellToolMiddleware,
+        ShellToolState,
     )
     from .summarization import (
         DEFAULT_SUMMARY_PROMPT,
@@ -103,18 +136,38 @@ __all__ = [
     "ActionRequest",
     "AgentMiddleware",
     "AgentState",
+    "ApprovalGrant",
+    "ApprovalPolicyMiddleware",
+    "ApprovalPolicyState",
+    "ApprovalRule",
+    "ApprovalVerdict",
     "ApproveDecision",
+    "Argument",
+    "AutoModeMiddleware",
+    "BaseExecutionPolicy",
+    "Budget",
+    "BudgetExceededError",
+    "BudgetKey",
+    "BudgetMiddleware",
+    "BudgetState",
+    "Caller",
+    "ClassificationError",
     "ClearToolUsesEdit",
+    "CodexSandboxExecutionPolicy",
     "ContextEdit",
     "ContextEditingMiddleware",
     "ContextSize",
     "ContextT",
     "Decision",
     "DecisionType",
+    "Degrade",
+    "DockerExecutionPolicy",
     "EditDecision",
     "ExtendedModelResponse",
+    "FilesystemFileSearchMiddleware",
     "HITLRequest",
     "HITLResponse",
+    "HostExecutionPolicy",
     "HumanInTheLoopMiddleware",
     "InputAgentState",
     "InternalCallTransformer",
@@ -129,10 +182,14 @@ __all__ = [
     "ModelCallLimitMiddleware",
     "ModelCallLimitState",
     "ModelCallResult",
+    "ModelChoice",
     "ModelFallbackMiddleware",
+    "ModelRefusalMiddleware",
     "ModelRequest",
     "ModelResponse",
     "ModelRetryMiddleware",
+    "ModelRouterMiddleware",
+    "ModelRouterState",
     "OmitFromInput",
     "OmitFromOutput",
     "OmitFromSchema",
@@ -142,13 +199,18 @@ __all__ = [
     "PIIMiddleware",
     "Pause",
     "PlanningState",
+    "Price",
     "PrivateStateAttr",
+    "ProviderToolSearchMiddleware",
     "RedactionRule",
     "RejectDecision",
     "RespondDecision",
     "ResponseT",
     "ReviewConfig",
     "Runtime",
+    "ShellStartError",
+    "ShellToolMiddleware",
+    "ShellToolState",
     "StateT",
     "StateT_co",
     "SummarizationMiddleware",
@@ -167,6 +229,7 @@ __all__ = [
     "ToolSelectionError",
     "TracePolicy",
     "TriggerClause",
+    "Usage",
     "after_agent",
     "after_model",
     "before_agent",
@@ -181,6 +244,7 @@ __all__ = [
     "hook_config",
     "internal_call_metadata",
     "omit_payload",
+    "usage_of",
     "wrap_model_call",
     "wrap_tool_call",
     "write_todos",
@@ -190,7 +254,13 @@ __all__ = [
 _ENTRIES = {
     module: tuple(names.split())
     for module, names in {
+        "budget": ("Budget BudgetExceededError BudgetKey BudgetMiddleware BudgetState Degrade Price Usage usage_of"),
+        "approval_policy": (
+            "ApprovalGrant ApprovalPolicyMiddleware ApprovalPolicyState ApprovalRule ApprovalVerdict Argument Caller"
+        ),
+        "auto_mode": "AutoModeMiddleware ClassificationError",
         "context_editing": "ClearToolUsesEdit ContextEdit ContextEditingMiddleware",
+        "file_search": "FilesystemFileSearchMiddleware",
         "human_in_the_loop": (
             "Action ActionRequest ApproveDecision Decision DecisionType EditDecision HITLRequest "
             "HITLResponse HumanInTheLoopMiddleware InterruptMode InterruptOnConfig RejectDecision "
@@ -200,10 +270,17 @@ _ENTRIES = {
         "large_results": "LargeResultMiddleware LargeResultState",
         "model_call_limit": "ModelCallLimitExceededError ModelCallLimitMiddleware ModelCallLimitState",
         "model_fallback": "ModelFallbackMiddleware",
+        "model_refusal": "ModelRefusalMiddleware",
         "model_retry": "ModelRetryMiddleware",
+        "model_router": "ModelChoice ModelRouterMiddleware ModelRouterState",
         "pii": (
             "PIIDetectionError PIIMatch PIIMiddleware RedactionRule detect_credit_card detect_email "
             "detect_ip detect_mac_address detect_url"
+        ),
+        "provider_tool_search": "ProviderToolSearchMiddleware",
+        "shell": (
+            "BaseExecutionPolicy CodexSandboxExecutionPolicy DockerExecutionPolicy HostExecutionPolicy "
+            "ShellStartError ShellToolMiddleware ShellToolState"
         ),
         "summarization": (
             "DEFAULT_SUMMARY_PROMPT ContextSize SummarizationMiddleware Summarizer TokenCounter TriggerClause"
@@ -220,22 +297,6 @@ _ENTRIES = {
 
 _WHERE = {name: module for module, names in _ENTRIES.items() for name in names}
 
-_LANGCHAINS = frozenset(
-    {
-        "AutoModeMiddleware",
-        "CodexSandboxExecutionPolicy",
-        "DockerExecutionPolicy",
-        "FilesystemFileSearchMiddleware",
-        "HostExecutionPolicy",
-        "ModelChoice",
-        "ModelRefusalMiddleware",
-        "ModelRouterMiddleware",
-        "ProviderToolSearchMiddleware",
-        "ShellToolMiddleware",
-    }
-)
-"""What a reader coming from LangChain may look for; told only of names that are not defined above."""
-
 if not TYPE_CHECKING:  # with a module `__getattr__` type checkers would take every slip for a name
 
     def __getattr__(name: str) -> Any:
@@ -243,12 +304,7 @@ if not TYPE_CHECKING:  # with a module `__getattr__` type checkers would take ev
             value = getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
             globals()[name] = value  # found once, then an ordinary attribute
             return value
-        if name not in _LANGCHAINS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        told = f"{name} is not here yet: from langchain.agents.middleware import {name}; it is mounted as it is"
-        # An import statement looks for names through this module, and drops the text of an AttributeError.
-        asking = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 (documented, and the one way to know)
-        raise (ImportError if asking == "importlib._bootstrap" else AttributeError)(told)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,11 +1,10 @@
 """Model calls that middleware makes for itself, from hooks that are written once as generators."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 
@@ -14,7 +13,7 @@ from agentgraph.models import init_chat_model
 
 from .internal_calls import internal_call_metadata
 
-__all__ = ["OwnCall", "aanswering", "answering", "model_of"]
+__all__ = ["OwnCall", "aanswering", "aask", "answering", "ask", "config_of", "model_of"]
 
 
 @dataclass(frozen=True)
@@ -23,18 +22,32 @@ class OwnCall:
 
     Attributes:
         runnable: the model, or a form of it.
-        messages: what it is asked.
-        source: why, for tracers: `metadata["lc_source"]`.
+        given: what it is asked.
+        source: why, for tracers.
     """
 
     runnable: Runnable[Any, Any]
-    messages: Sequence[BaseMessage]
+    given: Any
     source: str
 
-    @property
-    def config(self) -> RunnableConfig:
-        """Keeps the call out of what the user sees streamed; the callbacks of the run are inherited all the same."""
-        return {"tags": [TAG_NOSTREAM], "metadata": {"lc_source": self.source, **internal_call_metadata()}}
+
+def config_of(source: str) -> RunnableConfig:
+    """The config of such a call: the user's stream shows nothing of it; the callbacks of the run are inherited.
+
+    Args:
+        source: why the call is made, for tracers: `metadata["lc_source"]`.
+    """
+    return {"tags": [TAG_NOSTREAM], "metadata": {"lc_source": source, **internal_call_metadata()}}
+
+
+def ask(asked: OwnCall) -> Any:
+    """Make a call; drives a flow that makes no others."""
+    return asked.runnable.invoke(asked.given, config_of(asked.source))
+
+
+async def aask(asked: OwnCall) -> Any:
+    """As `ask`, for async runs."""
+    return await asked.runnable.ainvoke(asked.given, config_of(asked.source))
 
 
 def answering(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -42,7 +55,7 @@ def answering(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def answer(asked: Any) -> Any:
         if isinstance(asked, OwnCall):
-            return asked.runnable.invoke(list(asked.messages), asked.config)
+            return ask(asked)
         return handler(asked)
 
     return answer
@@ -53,7 +66,7 @@ def aanswering(handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awai
 
     async def answer(asked: Any) -> Any:
         if isinstance(asked, OwnCall):
-            return await asked.runnable.ainvoke(list(asked.messages), asked.config)
+            return await aask(asked)
         return await handler(asked)
 
     return answer

@@ -6,15 +6,14 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, get_buffer_string
-from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.constants import TAG_NOSTREAM
+from langchain_core.runnables import Runnable
 
 from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.models import init_chat_model
 from agentgraph.tools.failures import halves
 
-from ._summaries_sizes import SOURCE, SOURCE_KEY, TokenCounter, newest
-from .internal_calls import internal_call_metadata
+from ._own_calls import config_of
+from ._summaries_sizes import SOURCE, TokenCounter, newest
 
 __all__ = [
     "DEFAULT_SUMMARY_PROMPT",
@@ -90,8 +89,8 @@ class Writer:
         found = chat_model("summarizer", given) if isinstance(given, str) else given
         if isinstance(found, Runnable):
             return cls(
-                lambda messages: found.invoke(messages, _config()),
-                lambda messages: found.ainvoke(messages, _config()),
+                lambda messages: found.invoke(messages, config_of(SOURCE)),
+                lambda messages: found.ainvoke(messages, config_of(SOURCE)),
                 isinstance(found, BaseChatModel),
             )
         if not callable(found) or isinstance(found, type):
@@ -114,11 +113,6 @@ def chat_model(name: str, given: Any) -> BaseChatModel:
     raise ConfigurationTypeError(
         f"{name} is {repr(given)[:200]}; expected was a chat model or its name, such as 'openai:gpt-5'."
     )
-
-
-def _config() -> RunnableConfig:
-    """How the writer is called: the user's stream shows nothing of it."""
-    return {"metadata": {SOURCE_KEY: SOURCE, **internal_call_metadata()}, "tags": [TAG_NOSTREAM]}
 
 
 def check_prompt(prompt: Any) -> str:
