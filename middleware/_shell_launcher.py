@@ -17,6 +17,8 @@ import sys
 import time
 from typing import Any
 
+__all__: list[str] = []  # a script
+
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 _LAST_SECONDS = 5.0  # what is still there then (a process of another user) cannot be ended by this one

@@ -126,6 +126,7 @@ def launch(
     limits: Mapping[str, int] | None = None,
     at_the_end: Sequence[str] = (),
 ) -> "subprocess.Popen[bytes]":
+    """Start a program under the launcher, which ends with it all that it started."""
     ctype = "LC_CTYPE" in env
     spec = {"grace": grace, "group": group, "limits": dict(limits or {}), "ctype": ctype, "finally": list(at_the_end)}
     return subprocess.Popen(  # noqa: S603 - the launcher of this package, and what the policy was told to run
@@ -146,6 +147,7 @@ def basic_environment() -> dict[str, str]:
 
 
 def found(program: str, path: str | None, remedy: str) -> str:
+    """The absolute path of a program; raises with the remedy where there is none."""
     place = shutil.which(program, path=path)
     if place is None:
         raise ConfigurationError(

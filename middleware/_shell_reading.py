@@ -116,6 +116,7 @@ class Reading:
 
 
 def descriptor(pipe: Any) -> int:
+    """The number of a pipe's descriptor; raises where the policy has made no pipe."""
     if pipe is None:
         raise ShellStartError("The policy has started a shell without pipes; expected were stdin, stdout and stderr.")
     number: int = pipe.fileno()

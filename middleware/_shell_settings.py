@@ -32,6 +32,7 @@ def _cleaned(rules: Sequence[ResolvedRule], output: str) -> str:
 
 
 def policy_of(given: Any) -> BaseExecutionPolicy:
+    """The `execution_policy` argument, or the host's where none was given."""
     policy: BaseExecutionPolicy = HostExecutionPolicy() if given is None else given
     needed = ("spawn", "command_timeout", "startup_timeout", "termination_timeout", "max_output_lines")
     if isinstance(policy, type) or not all(hasattr(policy, name) for name in needed):
@@ -40,11 +41,13 @@ def policy_of(given: Any) -> BaseExecutionPolicy:
 
 
 def default_shell(policy: Any) -> tuple[str, ...]:
+    """The first of a policy's shells that this machine has."""
     shells: tuple[str, ...] = getattr(policy, "default_shell", BaseExecutionPolicy.default_shell)
     return (next((one for one in shells if Path(one).exists()), shells[-1]),)
 
 
 def texts(name: str, given: Any) -> tuple[str, ...]:
+    """One text or several as a tuple; raises where an item is no text, or empty."""
     texts = (given,) if isinstance(given, str) else tuple(given or ())
     if not all(isinstance(one, str) for one in texts):
         raise ConfigurationTypeError(f"{name} is {given!r:.200}; expected was a text, or a list of texts.")
@@ -54,6 +57,7 @@ def texts(name: str, given: Any) -> tuple[str, ...]:
 
 
 def environment_of(given: Mapping[str, Any] | None) -> dict[str, str]:
+    """The `env` argument as texts; raises where no environment can hold a name or value."""
     found: dict[str, str] = {}
     for name, value in (given or {}).items():
         if not isinstance(name, str):
