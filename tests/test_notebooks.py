@@ -28,13 +28,14 @@ LAST_LINES: dict[str, list[str | None]] = {
     ],
     "02-middleware": [
         "",
-        "You talk to Ada.",
-        "ai: It is sunny in Rome.",
-        "Enough. - turns: 2",
-        "Here I am.",
-        "['RetryTool', 'Log'] logged 2",
-        "Log ['model', 'tools', 'model']",
-        "ai: Noted.",
+        "ai: Done.",
+        "BudgetMiddleware -> limit run_tool_calls",
+        "ai: Sunny.",
+        "12000 characters; the model was sent under 300: True",
+        "marked: pay {'defer_loading': True} added: tool_search_tool_bm25",
+        "ai: It is 42.",
+        "ai: Sunny.",
+        "left out: none",
     ],
     "03-approvals": [
         "paid so far: []",
@@ -76,6 +77,27 @@ LAST_LINES: dict[str, list[str | None]] = {
         None,
         "other's thread  B          B          B          B          B",
     ],
+    "07-budgets-and-policies": [
+        "limit run_model_calls",
+        "{'type': 'budget', 'event': 'exceeded', 'limit': 'run_tokens', 'spent': 220, 'allowed': 250}",
+        "answer - Nothing.",
+        "total 0.00402",
+        "thread 4 other answer",
+        "scout: 2 model calls, 220 tokens, tools: ['look']",
+        "paid: [('Ann', 5), ('Ann', 500)]",
+        "paid: [('Ann', 5), ('Ann', 500), ('Ann', 500)]",
+        "14294 characters; the model was sent under 400: True",
+    ],
+    "08-your-own-middleware": [
+        "",
+        "You talk to Ada.",
+        "ai: It is sunny in Rome.",
+        "Enough. - turns: 2",
+        "Here I am.",
+        "['RetryTool', 'Log'] logged 2",
+        "Log ['model', 'tools', 'model']",
+        "ai: It is sunny in Rome.",
+    ],
 }
 
 
@@ -94,7 +116,7 @@ def last_line(cell: Any) -> str:
 
 
 def test_the_notebooks_are_numbered_without_a_gap() -> None:
-    assert [path.name[:3] for path in NOTEBOOKS] == ["01-", "02-", "03-", "04-", "05-", "06-"]
+    assert [path.name[:3] for path in NOTEBOOKS] == ["01-", "02-", "03-", "04-", "05-", "06-", "07-", "08-"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

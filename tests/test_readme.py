@@ -204,11 +204,7 @@ def test_what_was_imported_there_is_imported_here(before: str, after: str) -> No
     there, here = importlib.import_module(before), importlib.import_module(after)
     classes = [name for name, value in vars(there).items() if isinstance(value, type) and value.__module__ == before]
     public = getattr(there, "__all__", [name for name in classes if not name.startswith("_")])
-    absent = {name for name in public if not hasattr(here, name)}
-    for name in absent:
-        with pytest.raises(ImportError, match=f"{name} is not here yet: from {before} import {name}"):
-            exec(f"from {after} import {name}", {})  # noqa: S102 (an import line, as a reader writes it)
-    assert absent == set() or after == "agentgraph.middleware"
+    assert {name for name in public if not hasattr(here, name)} == set()
 
 
 def test_every_public_module_of_langchains_agents_is_in_the_table() -> None:
