@@ -232,5 +232,6 @@ def test_five_thousand_calls_with_one_in_ten_spoilt_end_in_their_answer_or_a_typ
     assert server.attempts == Counter({job.number: job.attempts for job in work})
     assert server.left == {job.number for job in work if job.fault in {"left", "cancelled"}}
     assert server.most_open <= THREADS + 2 * TASKS
-    assert set(threading.enumerate()) == threads
-    assert descriptors_in_use(refused) == descriptors
+    # Servers of earlier tests may have ended meanwhile, so that there are fewer.
+    assert set(threading.enumerate()) <= threads
+    assert descriptors_in_use(refused) <= descriptors
