@@ -8,14 +8,14 @@ from langchain_core.tools import BaseTool
 
 from agentgraph.errors import ConfigurationError
 from agentgraph.models.openai_request import legal_tool_name
-from agentgraph.models.openai_tools import function_tool
+from agentgraph.models.openai_tools import checked_choice, checked_function, function_tool
 
 __all__ = ["closed_schema", "output_format", "renamed_tools", "tool_choice_of", "tool_of", "tools_called"]
 
 _OWN_EXTRAS = ("allowed_callers", "cache_control", "defer_loading", "eager_input_streaming", "input_examples")
 _KINDS_OF_CHOICE = frozenset({"auto", "any", "tool", "none"})
 # The types of dicts that describe a function to anyone; each other one is a tool of the provider's.
-_DESCRIBED = frozenset({None, "function", "object"})
+_DESCRIBED = frozenset({"function", "object"})
 _FORCED = frozenset({"any", "tool"})
 _FORMATS = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
@@ -49,8 +49,13 @@ def tool_of(tool: Any, *, strict: bool | None) -> dict[str, Any]:
     Args:
         tool: a tool, function, pydantic class, or dict.
         strict: ask for arguments that keep to the schema exactly.
+
+    Raises:
+        ConfigurationError: it is none of these.
     """
-    if isinstance(tool, Mapping) and ("input_schema" in tool or tool.get("type") not in _DESCRIBED):
+    if isinstance(tool, Mapping) and ("input_schema" in tool or not _is_described(tool.get("type"))):
+        if "input_schema" in tool:
+            checked_function(tool)
         return dict(tool)
     function = function_tool(tool, strict=strict)["function"]
     schema = dict(function.get("parameters") or {})
@@ -63,6 +68,11 @@ def tool_of(tool: Any, *, strict: bool | None) -> dict[str, Any]:
         made["strict"] = True
     extras = _beside(tool)
     return made | {key: extras[key] for key in _OWN_EXTRAS if key in extras}
+
+
+def _is_described(kind: Any) -> bool:
+    """Whether a dict of this type describes a function to anyone; where it is no type, it is looked at as one."""
+    return not isinstance(kind, str) or kind in _DESCRIBED
 
 
 def _beside(tool: Any) -> Mapping[str, Any]:
@@ -111,7 +121,7 @@ def tools_called(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _plain_choice(choice: Any) -> dict[str, Any] | None:
-    if not choice:
+    if not checked_choice(choice):
         return None
     if isinstance(choice, Mapping):
         if choice.get("type") in _KINDS_OF_CHOICE:

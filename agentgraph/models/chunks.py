@@ -2,8 +2,8 @@
 
 A codec makes one for each word of an answer, out of what it has checked already, and validating that once more costs
 more than reading the word does. The objects are made of their fields, as pydantic's `model_construct` does it, and are
-in every field what the constructors make; a langchain-core whose chunks have fields that this module does not know is left its
-constructors.
+in every field what the constructors make; a langchain-core whose chunks have fields that this module does not know is
+left its constructors.
 """
 
 from typing import Any, Final, TypeVar

@@ -16,7 +16,7 @@ from agentgraph.models.gemini_codec import Asked
 from agentgraph.models.gemini_parts import PROVIDER
 from agentgraph.models.gemini_profiles import gemini_profile
 from agentgraph.models.gemini_request import request_body
-from agentgraph.models.gemini_tools import declared, is_own_tool, tool_names
+from agentgraph.models.gemini_tools import checked_own, declared, is_own_tool, tool_names
 from agentgraph.models.openai_blocks import V1
 from agentgraph.models.openai_tools import function_tool
 from agentgraph.models.wire_model import WireChatModel
@@ -142,7 +142,7 @@ class ChatGemini(WireChatModel):
         return "v1beta"
 
     def _described(self, tool: Any, *, strict: bool | None) -> dict[str, Any]:
-        return dict(tool) if is_own_tool(tool) else function_tool(tool, strict=strict)
+        return checked_own(tool) if is_own_tool(tool) else function_tool(tool, strict=strict)
 
     def _wire_tools(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return declared(tools)

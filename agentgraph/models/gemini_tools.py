@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from agentgraph.errors import ConfigurationError
 from agentgraph.models.gemini_schema import declaration
+from agentgraph.models.openai_tools import checked_choice, checked_function
 
-__all__ = ["declared", "is_own_tool", "legal_name", "tool_entries", "tool_names", "with_legal_names"]
+__all__ = ["checked_own", "declared", "is_own_tool", "legal_name", "tool_entries", "tool_names", "with_legal_names"]
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 _DECLARATIONS: Final = "functionDeclarations"
@@ -31,6 +32,21 @@ def is_own_tool(tool: Any) -> bool:
     if not isinstance(tool, Mapping) or not tool or _DESCRIPTION & tool.keys():
         return False
     return all(isinstance(value, Mapping | list) for value in tool.values()) or tool.keys() == {"type"}
+
+
+def checked_own(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a tool in Gemini's form as it is, if the functions that it declares can be called.
+
+    Raises:
+        ConfigurationError: one of them cannot.
+    """
+    for key, functions in tool.items():
+        if _camel(key) == _DECLARATIONS:
+            if not isinstance(functions, list):
+                raise ConfigurationError(f"{key} is a {type(functions).__name__}; expected a list of functions.")
+            for function in functions:
+                checked_function(function)
+    return dict(tool)
 
 
 def _camel(name: str) -> str:
@@ -71,7 +87,7 @@ def tool_names(tools: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def _calling(choice: Any) -> dict[str, Any] | None:
     """Translate a `tool_choice`, None for none."""
-    if isinstance(choice, Mapping):
+    if isinstance(checked_choice(choice), Mapping):
         if "functionCallingConfig" in choice or "function_calling_config" in choice:
             return dict(choice.get("functionCallingConfig") or choice["function_calling_config"])
         if "mode" in choice:
@@ -86,12 +102,7 @@ def _calling(choice: Any) -> dict[str, Any] | None:
     if isinstance(choice, str):
         mode = _MODES.get(choice.lower())
         return {"mode": mode} if mode else {"mode": "ANY", "allowedFunctionNames": [legal_name(choice)]}
-    if not choice:
-        return None
-    raise ConfigurationError(
-        f'tool_choice={choice!r:.200} is none. Expected "auto", "any", "none", the name of a bound tool, or '
-        '{"mode": "ANY", "allowedFunctionNames": [...]}.'
-    )
+    return None
 
 
 def tool_entries(tools: Iterable[Mapping[str, Any]], choice: Any) -> dict[str, Any]:

@@ -36,17 +36,26 @@ def offered_names(body: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[s
         >>> offered_names({"tools": [{"type": "function", "function": {"name": "add"}}]}, {})
         {'add': 'add'}
     """
-    choice = body.get("tool_choice")
-    if choice == "none" or (isinstance(choice, Mapping) and choice.get("type") == "none"):
+    if _forbids_calls(body):
         return {}
     names = (name for tool in body.get("tools") or () if isinstance(tool, Mapping) for name in _names_of(tool))
     return {name: renamed.get(name, name) for name in names}
 
 
+def _forbids_calls(body: Mapping[str, Any]) -> bool:
+    """Whether a request forbids calls, in the forms of all formats."""
+    choice = body.get("tool_choice")
+    if choice == "none" or (isinstance(choice, Mapping) and choice.get("type") == "none"):
+        return True
+    config = body.get("toolConfig", body.get("tool_config"))
+    calling = isinstance(config, Mapping) and config.get("functionCallingConfig", config.get("function_calling_config"))
+    return isinstance(calling, Mapping) and str(calling.get("mode")).upper() == "NONE"
+
+
 def _names_of(tool: Mapping[str, Any]) -> Iterator[str]:
     """The names of what one entry describes; none for tools that the provider runs itself."""
-    if "functionDeclarations" in tool:
-        described = tool["functionDeclarations"]
+    if "functionDeclarations" in tool or "function_declarations" in tool:
+        described = tool.get("functionDeclarations", tool.get("function_declarations"))
     else:
         described = [tool.get("function", tool)] if tool.get("type", "custom") in _CLIENT_SIDE else []
     for one in described:

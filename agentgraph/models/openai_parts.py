@@ -1,4 +1,4 @@
-"""Parts of a message of Chat Completions: its texts under their many names, what comes along, the count of tokens. Pure."""
+"""Parts of a message of Chat Completions: texts under their many names, what comes along, counted tokens. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

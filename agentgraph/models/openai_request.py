@@ -31,7 +31,7 @@ from agentgraph.errors import ConfigurationError, ConfigurationTypeError
 from agentgraph.models.call_ids import with_own_call_ids
 from agentgraph.models.json_text import parse_sendable
 from agentgraph.models.openai_refusals import refused_parameters
-from agentgraph.models.openai_tools import chosen, nested_choice
+from agentgraph.models.openai_tools import checked_choice, chosen, nested_choice
 from agentgraph.models.presets import preset_of
 
 __all__ = [
@@ -414,12 +414,14 @@ def tool_choice_of(choice: str | bool | Mapping[str, Any] | None, tools: Sequenc
         tools: the bound tools, in OpenAI's form.
 
     Raises:
-        ConfigurationError: the name of a tool that is not bound.
+        ConfigurationError: the name of a tool that is not bound, or something that is no choice.
     """
     if not choice:
         return None
+    if isinstance(choice, Mapping):
+        return checked_choice(choice)
     if not isinstance(choice, str):
-        return "required" if choice is True else choice
+        return "required" if choice is True else checked_choice(choice)
     if choice in {"auto", "none", "required", "any"}:
         return "required" if choice == "any" else choice
     return chosen(choice, tools)

@@ -1,15 +1,29 @@
 """Tools in the form of Chat Completions, from all the forms that users give, and the one that is chosen. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from reprlib import Repr
 from typing import Any
 
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from agentgraph.errors import ConfigurationError
 
-__all__ = ["chosen", "described_tool", "function_tool", "nested_choice", "nested_function"]
+__all__ = [
+    "checked_choice",
+    "checked_function",
+    "chosen",
+    "described_tool",
+    "function_tool",
+    "nested_choice",
+    "nested_function",
+]
 
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
+# Of what may be nested too deep for the ordinary way.
+_SHOWN = Repr()
+_SHOWN.maxdict = _SHOWN.maxlist = 8
+_SHOWN.maxstring = _SHOWN.maxother = 200
+_SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
 _WORDS = {"any": "required", "auto": "auto", "none": "none"}
 
 
@@ -31,12 +45,40 @@ def described_tool(tool: Any, *, strict: bool | None) -> dict[str, Any]:
         ConfigurationError: it is none of these.
     """
     try:
-        return convert_to_openai_tool(nested_function(tool), strict=strict)
-    except (KeyError, ValueError) as error:
-        raise ConfigurationError(
-            f"{tool!r:.300} is no tool: {error!s:.200}. Expected a tool, a function with type hints and a docstring, a "
-            'pydantic class, or {"type": "function", "function": {"name": ..., "parameters": {...}}}.'
-        ) from error
+        described = convert_to_openai_tool(nested_function(tool), strict=strict)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _no_tool(tool, f"{error!s:.200}") from error
+    if described.get("type") == "function":
+        checked_function(described.get("function"))
+    return described
+
+
+def checked_function(function: Any) -> None:
+    """Look whether a function can be called by its description: no server takes one without a name, or another schema.
+
+    Args:
+        function: its description, with the schema of its arguments in any format's place.
+
+    Raises:
+        ConfigurationError: it has no name, or its schema is not one of an object.
+    """
+    if not isinstance(function, Mapping):
+        raise _no_tool(function, "it describes no function")
+    name = function.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise _no_tool(function, f"its name is {name!r:.50}")
+    schemas = [function[key] for key in _SCHEMAS if function.get(key) is not None]
+    if not all(isinstance(schema, Mapping) for schema in schemas):
+        raise _no_tool(function, "its schema is no dict")
+    if not all(isinstance(schema.get("properties"), Mapping | None) for schema in schemas):
+        raise _no_tool(function, "the properties of its schema are no dict")
+
+
+def _no_tool(tool: Any, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{_SHOWN.repr(tool)[:300]} is no tool: {why}. Expected a tool, a function with type hints and a docstring, a "
+        'pydantic class, or {"type": "function", "function": {"name": ..., "parameters": {...}}}.'
+    )
 
 
 def function_tool(tool: Any, *, strict: bool | None) -> dict[str, Any]:
@@ -49,7 +91,7 @@ def function_tool(tool: Any, *, strict: bool | None) -> dict[str, Any]:
     described: Mapping[str, Any] = tool if custom else described_tool(tool, strict=strict)
     if described.get("type") == "custom":
         raise ConfigurationError(
-            f"{tool!r:.300} is a custom tool, which only the Responses API has. Take "
+            f"{_SHOWN.repr(tool)[:300]} is a custom tool, which only the Responses API has. Take "
             "agentgraph.models.openai_responses.ChatOpenAIResponses, or give a tool with one argument."
         )
     return dict(described)
@@ -96,13 +138,35 @@ def chosen(name: str, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     )
 
 
+def checked_choice(choice: Any) -> Any:
+    """Give a choice as it is, if it has the form of one.
+
+    Raises:
+        ConfigurationError: it is neither a word nor a name nor a dict, or a dict whose type or name is no text.
+    """
+    if choice is None or isinstance(choice, str | bool):
+        return choice
+    if isinstance(choice, Mapping):
+        function = choice.get("function")
+        told = [choice.get("type"), choice.get("name"), function.get("name") if isinstance(function, Mapping) else None]
+        if all(isinstance(one, str | None) for one in told):
+            return choice
+    raise ConfigurationError(
+        f"tool_choice={_SHOWN.repr(choice)[:200]} is none. Expected the name of a bound tool, "
+        '"auto", "none", "required", "any", or {"type": "function", "function": {"name": ...}}.'
+    )
+
+
 def nested_choice(choice: Any) -> Any:
     """Give a choice in the form of Chat Completions; one that is in it, or that is not known, stays as it is.
 
     Args:
         choice: in the form of Chat Completions, of the Responses API or of Anthropic.
+
+    Raises:
+        ConfigurationError: it is no choice.
     """
-    if not isinstance(choice, Mapping):
+    if not isinstance(checked_choice(choice), Mapping):
         return choice
     kind, name = choice.get("type"), choice.get("name")
     if kind in {"function", "tool"} and isinstance(name, str):

@@ -61,9 +61,27 @@ def _foreign_providers() -> Mapping[str, Provider]:
         except Exception as error:  # noqa: BLE001 a broken plug-in must not break every other provider
             warnings.warn(f"The model provider {point.name!r} ({point.value}) does not load: {error}", stacklevel=2)
             continue
-        if isinstance(row, Provider):
-            rows[row.name] = row
+        if _is_sound(row):
+            rows[_normal(row.name)] = row
+        else:
+            warnings.warn(
+                f"The model provider {point.name!r} ({point.value}) is left out: {row!r:.300}. Expected a Provider "
+                "whose name and path are texts, with prefixes and key_variables that are tuples of such, none empty.",
+                stacklevel=2,
+            )
     return rows
+
+
+def _is_sound(row: Any) -> bool:
+    """Whether a row can be looked at beside the others; a text in place of a tuple would be as many as its letters."""
+    if not isinstance(row, Provider):
+        return False
+    lists: list[Any] = [row.prefixes, row.key_variables, row.url_variables]
+    if not all(isinstance(names, tuple | list) for names in lists):
+        return False
+    return all(
+        isinstance(text, str) and text.strip() for text in (row.name, row.path, *(t for ts in lists for t in ts))
+    )
 
 
 def _providers() -> dict[str, Provider]:
@@ -171,6 +189,17 @@ def _build_integration(provider: str, model: str, settings: Mapping[str, Any]) -
     return built
 
 
+def _build_foreign(row: Provider, model: str, settings: Mapping[str, Any]) -> "BaseChatModel":
+    try:
+        attribute_of(row.path)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"The model provider {row.name!r} of an installed package does not load: {row.path!r:.200}: "
+            f"{error!s:.300}. Mend or update that package, or give a chat model object."
+        ) from error
+    return row.build(model, settings)
+
+
 def build_chat_model(model: str, model_provider: str | None = None, **settings: Any) -> "BaseChatModel":
     """Build one fixed chat model: the part of `init_chat_model` that is left when nothing is configurable."""
     provider, name = split_model(model, model_provider)
@@ -178,7 +207,7 @@ def build_chat_model(model: str, model_provider: str | None = None, **settings: 
         raise ConfigurationError(f'The model {model!r} names a provider but no model: write "{provider}:<model>".')
     row = _providers().get(provider)
     if row is not None:
-        return row.build(name, settings)
+        return row.build(name, settings) if provider in PROVIDERS else _build_foreign(row, name, settings)
     if provider in INTEGRATIONS:
         return _build_integration(provider, name, settings)
     raise _unknown_provider(provider)
@@ -246,6 +275,10 @@ def init_chat_model(
         raise ConfigurationTypeError(
             f'model is a {type(model).__name__}; expected a name such as "openai:gpt-4o". '
             "A chat model that is already built is used as it is, without init_chat_model."
+        )
+    if model_provider is not None and not isinstance(model_provider, str):
+        raise ConfigurationTypeError(
+            f'model_provider is a {type(model_provider).__name__}; expected the name of a provider, such as "openai".'
         )
     if model and configurable_fields is None:
         if config_prefix:

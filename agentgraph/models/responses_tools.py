@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agentgraph.models.openai_request import legal_call_id, legal_tool_name
-from agentgraph.models.openai_tools import nested_choice, nested_function
+from agentgraph.models.openai_tools import checked_function, nested_choice, nested_function
 
 __all__ = [
     "described_with",
@@ -32,11 +32,17 @@ def sent_call_id(call_id: str) -> str:
 
 
 def nested_tool(tool: Any) -> dict[str, Any] | None:
-    """Give a dict that is ready for OpenAI as it is bound: functions in the nested form; None for anything else."""
+    """Give a dict that is ready for OpenAI as it is bound: functions in the nested form; None for anything else.
+
+    Raises:
+        ConfigurationError: a function that no server would take.
+    """
     if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str) or "input_schema" in tool:
         return None
     if tool["type"] == "object":
         return None
+    if tool["type"] == "function":
+        checked_function(nested_function(tool)["function"])
     return dict(nested_function(tool))
 
 

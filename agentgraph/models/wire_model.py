@@ -54,6 +54,11 @@ _OF_THE_MODEL = frozenset(
 )
 
 
+def _is_ready(tool: Any) -> bool:
+    """Whether a tool is a dict as it is sent; what else is wrong with it, the server says."""
+    return isinstance(tool, Mapping) and isinstance(tool.get("function"), Mapping | None)
+
+
 class WireChatModel(ServerSettings):
     """A chat model behind a server that is asked over HTTP; the base class of those for the single wire formats.
 
@@ -202,6 +207,12 @@ class WireChatModel(ServerSettings):
                 f"{', '.join(misplaced)}: given for one call, where only parameters of the API can be set. Give "
                 f"{own.replace('extra_query', 'default_query')} to {type(self).__name__} when it is built, or "
                 "to a copy of the model (model_copy(update={...}))."
+            )
+        tools = kwargs.get("tools") or ()
+        if not isinstance(tools, list | tuple) or not all(map(_is_ready, tools)):
+            raise ConfigurationError(
+                f"tools={tools!r:.200}: given for one call, where only dicts in the form of the API can be sent. "
+                "Bind tools by model.bind_tools([...]), which describes them to the server."
             )
         return kwargs
 

@@ -3,7 +3,7 @@
 Not every server keeps to `tool_choice`: some drop it, some answer in prose all the same. So the answer is looked at.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,7 +175,7 @@ def _name_of(tool: Any) -> str | None:
 def _is_free(choice: Any) -> bool:
     """Whether any tool will do, in the forms of the providers."""
     if isinstance(choice, Mapping):
-        return choice.get("type") in _ANY or _allowed_by_gemini(choice) == []
+        return str(choice.get("type")) in _ANY or _allowed_by_gemini(choice) == []
     return choice is True or (isinstance(choice, str) and choice in _ANY)
 
 
@@ -191,7 +191,7 @@ def _names_in(choice: Any) -> list[str]:
         return _chosen([choice])
     allowed = choice.get("allowed_tools", choice)
     required = isinstance(allowed, Mapping) and allowed.get("mode") == "required"
-    return _chosen(allowed.get("tools") or ()) if required else []
+    return _chosen(allowed.get("tools")) if required else []
 
 
 def _allowed_by_gemini(choice: Mapping[str, Any]) -> list[str] | None:
@@ -199,10 +199,13 @@ def _allowed_by_gemini(choice: Mapping[str, Any]) -> list[str] | None:
     config = choice.get("function_calling_config", choice.get("functionCallingConfig"))
     if not isinstance(config, Mapping) or str(config.get("mode")).upper() != "ANY":
         return None
-    return list(config.get("allowed_function_names", config.get("allowedFunctionNames")) or ())
+    names = config.get("allowed_function_names", config.get("allowedFunctionNames")) or ()
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list | tuple) else [str(names)]
 
 
-def _chosen(choices: Iterable[Any]) -> list[str]:
-    named = [choice for choice in choices if isinstance(choice, Mapping)]
+def _chosen(choices: Any) -> list[str]:
+    """The names in a list of choices; what has no form of one is the server's to refuse."""
+    listed = choices if isinstance(choices, list | tuple) else ()
+    named = [choice for choice in listed if isinstance(choice, Mapping)]
     functions = [choice["function"] if isinstance(choice.get("function"), Mapping) else choice for choice in named]
     return [name for function in functions if isinstance(name := function.get("name"), str)]
