@@ -2,7 +2,7 @@
 
 import json
 
-from agentgraph.middleware._policy_arguments import Path
+from agentgraph.middleware._policy_paths import Path
 from agentgraph.middleware._policy_grants import canonical, merged
 from hypothesis import given, settings
 from hypothesis import strategies as st
