@@ -8,7 +8,14 @@ from agentgraph.protocols.base import TextProtocol
 
 __all__ = ["PROTOCOLS", "resolve_protocol"]
 
-PROTOCOLS: dict[str, str] = {"json": "agentgraph.protocols.json:JSONProtocol"}
+PROTOCOLS: dict[str, str] = {
+    "json": "agentgraph.protocols.json:JSONProtocol",
+    "react": "agentgraph.protocols.react:ReActProtocol",
+    "react-original": "agentgraph.protocols.react:OriginalReActProtocol",
+    "structured_chat": "agentgraph.protocols.structured_chat:StructuredChatProtocol",
+    "tool_tags": "agentgraph.protocols.tool_tags:ToolTagsProtocol",
+    "xml": "agentgraph.protocols.xml:XMLProtocol",
+}
 """Name of `tool_protocol` -> "module:class". Imported when asked for; a further protocol is a further row."""
 
 

@@ -185,9 +185,10 @@ def test_defaults_of_a_protocol_constrain_nothing_and_leave_answers_alone() -> N
     assert Plain().answer_text("Hi.") == "Hi."
 
 
-@pytest.mark.parametrize(("name", "hint"), [("Jason", " Did you mean 'json'?"), ("react", ""), ("", "")])
+@pytest.mark.parametrize(("name", "hint"), [("Jason", " Did you mean 'json'?"), ("yaml", ""), ("", "")])
 def test_an_unknown_name_is_answered_with_the_known_ones(name: str, hint: str) -> None:
-    expected = f"tool_protocol={name!r} is not known.{hint} Known are: json."
+    known = "json, react, react-original, structured_chat, tool_tags, xml"
+    expected = f"tool_protocol={name!r} is not known.{hint} Known are: {known}."
 
     with pytest.raises(ConfigurationError, match=re.escape(expected)):
         resolve_protocol(name)

@@ -1,4 +1,4 @@
-"""The JSON protocol with a real model of 135 million parameters."""
+"""The protocols with a real model of 135 million parameters."""
 
 from typing import Any
 
@@ -7,7 +7,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.utils import message_chunk_to_message
 
-from agentgraph.protocols import ProtocolChatModel
+from agentgraph.protocols import ProtocolChatModel, TextProtocol
+from agentgraph.protocols.react import ReActProtocol
+from agentgraph.protocols.tool_tags import ToolTagsProtocol
+from agentgraph.protocols.xml import XMLProtocol
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -102,3 +105,56 @@ def test_a_required_call_comes(local_model: BaseChatModel) -> None:
     answer = chosen.invoke("Good morning! I have 4 apples and 3 pears.")
 
     assert [call["name"] for call in answer.tool_calls] == ["add"]
+
+
+# Protocol -> how many of the ten requests have to become readable calls, and how many the right ones.
+MARKED: dict[type[TextProtocol], tuple[int, int]] = {
+    XMLProtocol: (10, 8),
+    ReActProtocol: (10, 6),
+    ToolTagsProtocol: (8, 5),
+}
+
+
+def speaking(local_model: BaseChatModel, protocol: type[TextProtocol]) -> Any:
+    return ProtocolChatModel(model=local_model, protocol=protocol).bind_tools(TOOLS, max_tokens=64)
+
+
+@pytest.mark.parametrize("protocol", MARKED, ids=lambda protocol: protocol.name)
+def test_requests_become_calls_under_a_grammar(local_model: BaseChatModel, protocol: type[TextProtocol]) -> None:
+    model = speaking(local_model, protocol)
+    readable = right = 0
+    for prompt, expected in PROMPTS.items():
+        answer = model.invoke(prompt)
+        calls = [(call["name"], plain(call["args"])) for call in answer.tool_calls]
+        readable += bool(calls) and not answer.invalid_tool_calls
+        right += calls == [expected]
+
+    assert (readable, right) >= MARKED[protocol]
+    assert right >= MARKED[protocol][1]
+
+
+@pytest.mark.parametrize("protocol", MARKED, ids=lambda protocol: protocol.name)
+def test_a_task_ends_within_four_turns(local_model: BaseChatModel, protocol: type[TextProtocol]) -> None:
+    model = speaking(local_model, protocol)
+    history: list[BaseMessage] = [HumanMessage("What is the weather in Paris?")]
+    for _ in range(4):
+        answer = model.invoke(history)
+        history.append(answer)
+        if not answer.tool_calls:
+            break
+        history += [ToolMessage("12 C, rain", tool_call_id=call["id"]) for call in answer.tool_calls]
+
+    assert [type(message) for message in history].count(ToolMessage) >= 1
+    assert not answer.tool_calls
+    assert "12" in history[-1].text
+
+
+@pytest.mark.parametrize("protocol", MARKED, ids=lambda protocol: protocol.name)
+def test_a_streamed_call_is_the_whole_one(local_model: BaseChatModel, protocol: type[TextProtocol]) -> None:
+    model = speaking(local_model, protocol)
+    whole = model.invoke("What is 7 plus 8?")
+    chunks = list(model.stream("What is 7 plus 8?"))
+    streamed: Any = message_chunk_to_message(chunks[0] + chunks[1:])
+
+    assert streamed.content == whole.content
+    assert [(c["name"], c["args"]) for c in streamed.tool_calls] == [(c["name"], c["args"]) for c in whole.tool_calls]
