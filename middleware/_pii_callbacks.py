@@ -114,7 +114,7 @@ class CleanHandler:
             }
 
     @property  # type: ignore[misc] # read by isinstance, never written
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] # the same
         return self._handler.__class__
 
     def __getattr__(self, name: str) -> Any:

@@ -176,7 +176,8 @@ def _detector_of(pii_type: str, given: Any) -> Detector:
     if isinstance(given, Search):
         return given
     if callable(given):
-        return lambda content: [_match_of(one, pii_type, content) for one in given(content) or ()]
+        detect: Callable[[str], Any] = given
+        return lambda content: [_match_of(one, pii_type, content) for one in detect(content) or ()]
     raise ConfigurationTypeError(
         f"detector is {type(given).__name__}; expected was a regular expression or a function from a text to matches."
     )

@@ -330,7 +330,7 @@ def _decoded(text: str, schema_name: str) -> Any:
     text = _THOUGHT.sub("", text, count=1) if _THOUGHT.match(text) else text
     # A prompt's template may open the thought, so that the answer holds only its end.
     behind = _THOUGHTS_END.split(text, maxsplit=1)[-1]
-    for candidate in dict.fromkeys((text, behind, _fenced(behind), _fenced(text))):
+    for candidate in (text, behind, _fenced(behind), _fenced(text)):
         try:
             return _loads(candidate)
         except (ValueError, RecursionError) as error:

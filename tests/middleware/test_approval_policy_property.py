@@ -2,8 +2,8 @@
 
 import json
 
-from agentgraph.middleware._policy_paths import Path
 from agentgraph.middleware._policy_grants import canonical, merged
+from agentgraph.middleware._policy_paths import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
