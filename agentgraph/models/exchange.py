@@ -6,6 +6,7 @@ the request with its keys.
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -223,24 +224,25 @@ class Exchange(_Attempt):
 class _ReadAhead(asyncio.Queue[list[ServerSentEvent] | Exception]):
     """A queue that is full by the size of what is in it, too: large events of many slow readers are much memory."""
 
-    _size = 0
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self._sizes: deque[int] = deque()
+        self._size = 0
 
     def full(self) -> bool:
         """Whether no more may be put."""
         return self._size >= _READ_AHEAD_SIZE or super().full()
 
     def _put(self, item: list[ServerSentEvent] | Exception) -> None:
-        self._size += _size(item)
+        size = sum([len(event.data) for event in item]) if isinstance(item, list) else 0
+        self._sizes.append(size)
+        self._size += size
         super()._put(item)
 
     def _get(self) -> list[ServerSentEvent] | Exception:
+        self._size -= self._sizes.popleft()
         item: list[ServerSentEvent] | Exception = super()._get()
-        self._size -= _size(item)
         return item
-
-
-def _size(batch: list[ServerSentEvent] | Exception) -> int:
-    return sum(len(event.data) for event in batch) if isinstance(batch, list) else 0
 
 
 class AsyncExchange(_Attempt):

@@ -217,7 +217,8 @@ class StreamReader:
         self._text = SplitText()
         self._form = RepeatedForm()
         self._words: defaultdict[str, SplitText] = defaultdict(SplitText)
-        self._chunks: list[AIMessageChunk] = []
+        # Of words alone their text: thousands of chunks that nobody else holds would be work for the garbage collector.
+        self._chunks: list[AIMessageChunk | str] = []
         self._top: dict[str, Any] = {}
         self._usage: Any = None
         self._finish_reason: str | None = None
@@ -325,9 +326,8 @@ class StreamReader:
             return []
         if self._asked.standard:
             return self._out(*self._pieces(text, {}, ()))
-        chunk = words_chunk(text, additional_kwargs={})
-        self._chunks.append(chunk)
-        return [chunk]
+        self._chunks.append(text)
+        return [words_chunk(text, additional_kwargs={})]
 
     def _pieces(self, text: str, extras: Mapping[str, Any], calls: Sequence[ToolCallChunk]) -> list[AIMessageChunk]:
         return piece_chunks(text, extras, calls, standard=self._asked.standard)
@@ -374,8 +374,10 @@ class StreamReader:
 
     def partial(self) -> AIMessageChunk | None:
         """Add up what came so far, open calls spoiled, so that nobody can run half a call. None if nothing came."""
-        chunks = [*self._chunks, *self._closing_chunks(cut=True)] if self._chunks else []
-        return add_ai_message_chunks(*chunks) if chunks else None
+        if not self._chunks:
+            return None
+        came = [words_chunk(one, additional_kwargs={}) if isinstance(one, str) else one for one in self._chunks]
+        return add_ai_message_chunks(*came, *self._closing_chunks(cut=True))
 
     def broken(self, error: ModelError) -> None:
         """Deal with a connection that failed: no matter if the answer had ended, else `error` with what came."""
