@@ -19,6 +19,7 @@ from ._budget_ledger import LOCK, Level
 from ._budget_limits import Degrade, Standing, Verdict, amount, decide
 from ._budget_prices import Prices, Tokens, name_of
 from ._budget_usage import Usage
+from ._other_models import for_model
 
 __all__ = ["ANSWERS", "BudgetCall", "question"]
 
@@ -163,7 +164,7 @@ class BudgetCall:
     def _degrade(self, standings: Iterable[Standing]) -> None:
         for one in standings:
             if isinstance(one.budget.on_exceeded, Degrade) and one.over(self._expected(0)) is not None:
-                self.request = self.request.override(model=one.budget.on_exceeded.model)
+                self.request = for_model(self.request, one.budget.on_exceeded.model)
 
     def _expected(self, output: int) -> Usage:
         """What a call with so many tokens of output spends, by an estimate of its input."""

@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.typing import ContextT
 
@@ -111,7 +111,7 @@ class ClearToolUsesEdit:
         callers: dict[str, int] = {}
         for place, message in enumerate(messages):
             if isinstance(message, AIMessage):
-                callers.update((call["id"], place) for call in message.tool_calls if call["id"])
+                callers.update((call["id"], place) for call in _calls(message) if call["id"])
             elif isinstance(message, ToolMessage):
                 results.append((place, callers.get(message.tool_call_id)))
         old = results[: max(len(results) - self.keep, 0)]
@@ -122,7 +122,7 @@ class ClearToolUsesEdit:
         ]
 
     def _stays(self, result: ToolMessage, caller: AIMessage) -> bool:
-        called = next(call["name"] for call in caller.tool_calls if call["id"] == result.tool_call_id)
+        called = next(call["name"] for call in _calls(caller) if call["id"] == result.tool_call_id)
         done = result.response_metadata.get(_METADATA_KEY)
         is_cleared = isinstance(done, dict) and bool(done.get("cleared"))
         return is_cleared or (result.name or called) in self.exclude_tools
@@ -272,3 +272,8 @@ def _block_without_input(block: Any, ids: set[str]) -> Any:
     if key is None or (block.get("call_id") or block.get("id")) not in ids:
         return block
     return {**block, key: "{}" if key == "arguments" else {}}
+
+
+def _calls(message: AIMessage) -> list[ToolCall | InvalidToolCall]:
+    """Those that could not be read, too: their answers are results as well."""
+    return [*message.tool_calls, *message.invalid_tool_calls]

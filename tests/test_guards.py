@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from langchain.agents import middleware as lc
+from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph import AgentMiddleware, create_agent
 from agentgraph.guards import unknown_guarded
-from agentgraph.middleware import HumanInTheLoopMiddleware
+from agentgraph.middleware import ApprovalPolicyMiddleware, ApprovalRule, HumanInTheLoopMiddleware
 from agentgraph.testing import ScriptedModel
 
 
@@ -28,11 +29,31 @@ class Wrapping(AgentMiddleware):
 def test_a_misspelt_name_is_warned_of_with_the_nearest_one(guard: Any) -> None:
     expected = (
         r"^Approvals are asked for the tool 'pey', which this agent does not have \(did you mean 'pay'\?\)\. "
-        r"Nobody is asked about tools of other names; there are: pay\.$"
+        r"It does not hold for tools of other names; there are: pay\.$"
     )
     with pytest.warns(UserWarning, match=expected) as caught:
         create_agent(ScriptedModel("Hi."), [pay], middleware=[guard({"pey": True})])
     assert [one.filename for one in caught] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (ApprovalRule("deny", tools="pey"), "A rule denies the tool 'pey'"),
+        (ApprovalRule("ask", tools=["pay", "pey"]), "Approvals are asked for the tool 'pey'"),
+    ],
+)
+def test_a_misspelt_name_of_a_rule_is_warned_of(rule: Any, said: str) -> None:
+    policy = ApprovalPolicyMiddleware([rule], default="allow", interrupt_mode="per_call")
+    with pytest.warns(UserWarning, match=rf"^{said}, which this agent does not have \(did you mean 'pay'\?\)\. "):
+        create_agent(ScriptedModel("Hi."), [pay], middleware=[policy], checkpointer=InMemorySaver())
+
+
+def test_patterns_and_what_is_allowed_are_not_spoken_of() -> None:
+    rules = [ApprovalRule("deny", tools="pey*"), ApprovalRule("allow", tools="pey"), ApprovalRule("deny")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        create_agent(ScriptedModel("Hi."), [pay], middleware=[ApprovalPolicyMiddleware(rules, default="allow")])
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
