@@ -1,10 +1,15 @@
 """What tests of several folders share: the real local model."""
 
 import os
+import signal
 from importlib.util import find_spec
 
 import pytest
 from langchain_core.language_models import BaseChatModel
+
+# A job that was started in the background ignores Ctrl-C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

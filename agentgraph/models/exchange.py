@@ -14,6 +14,7 @@ from typing import Any, Final
 from agentgraph.errors import ModelError, ModelTimeoutError
 from agentgraph.models.answers import AnswerReader
 from agentgraph.models.call import Call, broken, library_errors
+from agentgraph.models.collecting import outside_of_collection
 from agentgraph.models.failures import failure_of_status
 from agentgraph.models.sse import ServerSentEvent
 from agentgraph.models.urls import redacted_logs
@@ -149,6 +150,9 @@ class Exchange(_Attempt):
 
     def close(self) -> None:
         """Close the answer; the server sees it when it was not read to its end."""
+        outside_of_collection(self._close)
+
+    def _close(self) -> None:
         if self._watchdog is not None:
             self._watchdog.stop()
         try:

@@ -381,3 +381,20 @@ transport.post("chat/completions", {{}})
 
     assert (ran.returncode, ran.stderr) == (0, "")
     assert [request.connection for request in server.requests] == [1, 2, 1]
+
+
+@pytest.mark.timeout(30)
+def test_a_stream_that_the_garbage_collector_closes_does_not_wait_for_a_lock_of_its_own_thread(
+    server: WireServer, connect: Connect
+) -> None:
+    server.play(streamed(b"data: 1\n\n", Hold()))
+    client = httpx.Client()
+    stream = connect(http_client=client).stream(PATH, {})
+    assert next(stream).data == "1"
+
+    stream = {"stream": stream}
+    stream["itself"] = stream
+    del stream
+    with client._transport._pool._optional_thread_lock:
+        gc.collect()
+    assert server.requests[0].left.wait(10)
